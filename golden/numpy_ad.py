@@ -1,0 +1,154 @@
+"""The `np` that references are written in: autograd's NumPy, ready for arrays of balls, plus what NumPy lacks.
+
+Added: special functions with their derivatives (`erf`, `lgamma`, `digamma`, `polygamma`, `expit`, …), `pad`, `take_along_axis`, `sort`,
+`logsumexp`-free building blocks, and `lift`, which makes a differentiable function out of a method of a ball.
+"""
+
+# ruff: noqa: F403, F405
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import autograd.numpy as anp
+import numpy as onp
+from autograd.extend import defvjp, primitive
+from autograd.numpy import *
+from autograd.numpy.numpy_boxes import ArrayBox
+from autograd.numpy.numpy_vspaces import ArrayVSpace
+from flint import arb
+
+from golden.ball import elementwise
+
+__all__ = [n for n in dir(anp) if not n.startswith("_")]
+
+
+class _BallVSpace(ArrayVSpace):
+    """A single ball is an array of shape ()."""
+
+    def __init__(self, value: Any) -> None:  # noqa: ARG002
+        super().__init__(onp.empty((), dtype=object))
+
+    def zeros(self) -> Any:
+        return arb(0)
+
+    def ones(self) -> Any:
+        return arb(1)
+
+
+ArrayBox.register(arb)
+_BallVSpace.register(arb, _BallVSpace)
+
+
+def lift(function: Callable[[Any], Any], derivative: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A differentiable elementwise function: `function` maps a ball to a ball; `derivative(x)` is written with lifted functions."""
+
+    @primitive
+    def lifted(x: Any) -> Any:
+        if isinstance(x, onp.ndarray):
+            return elementwise(function, x)
+        return function(x if isinstance(x, arb) else arb(x))
+
+    defvjp(lifted, lambda _ans, x: lambda g: g * derivative(x))
+    return lifted
+
+
+def polygamma(order: int, x: Any) -> Any:
+    """psi^(order)(x): (-1)^(n+1) n! zeta(n+1, x); DLMF 5.15.1. order 0 is digamma."""
+    return _polygamma(order)(x)
+
+
+def _polygamma(order: int) -> Callable[[Any], Any]:
+    if order == 0:
+        return lift(lambda v: v.digamma(), lambda x: polygamma(1, x))
+    sign = -1 if order % 2 == 0 else 1
+    return lift(
+        lambda v: sign * arb(order).fac() * arb(order + 1).zeta(v) if hasattr(arb, "fac") else v.polygamma(order),
+        lambda x: polygamma(order + 1, x),
+    )
+
+
+erf = lift(lambda v: v.erf(), lambda x: 2 / onp_sqrt_pi() * anp.exp(-x * x))
+erfc = lift(lambda v: v.erfc(), lambda x: -2 / onp_sqrt_pi() * anp.exp(-x * x))
+lgamma = lift(lambda v: v.lgamma(), lambda x: polygamma(0, x))
+
+
+def digamma(x: Any) -> Any:
+    """psi(x), DLMF 5.2.2."""
+    return polygamma(0, x)
+
+
+def onp_sqrt_pi() -> arb:
+    """The square root of pi as a ball at the present precision."""
+    return arb.pi().sqrt()
+
+
+def expit(x: Any) -> Any:
+    """1 / (1 + exp(-x))."""
+    return 1 / (1 + anp.exp(-x))
+
+
+def softplus(x: Any) -> Any:
+    """log(1 + exp(x))."""
+    return anp.log1p(anp.exp(x))
+
+
+def pad(x: Any, widths: Any, value: float = 0.0) -> Any:
+    """Constant padding by concatenation: `widths` is ((before, after), …), one pair an axis. Negative widths crop."""
+    for axis, (before, after) in enumerate(widths):
+        size = x.shape[axis]
+        cut = [slice(None)] * x.ndim
+        cut[axis] = slice(max(0, -before), size - max(0, -after))
+        x = x[tuple(cut)]
+        parts = []
+        for count, at_front in ((before, True), (after, False)):
+            if count > 0:
+                shape = list(x.shape)
+                shape[axis] = count
+                block = onp.full(shape, arb(value), dtype=object)
+                parts = [block, *parts] if at_front else [*parts, block]
+                if at_front:
+                    parts.append(x)
+            elif at_front:
+                parts.append(x)
+        if len(parts) > 1:
+            x = anp.concatenate(parts, axis=axis)
+    return x
+
+
+def take_along_axis(x: Any, index: Any, axis: int) -> Any:
+    """numpy.take_along_axis, differentiable (repeated indices accumulate)."""
+    index = onp.asarray(index)
+    grids = list(onp.ogrid[tuple(slice(0, n) for n in index.shape)])
+    grids[axis] = index
+    return x[tuple(grids)]
+
+
+def order(x: Any, axis: int = -1, descending: bool = False) -> onp.ndarray:
+    """Stable argsort of exact balls along `axis`, NaN last (first if descending); int64, not differentiable."""
+    values = onp.asarray([float(v) for v in onp.asarray(getattr(x, "_value", x)).reshape(-1)]).reshape(x.shape)
+    if not descending:
+        return onp.argsort(values, axis=axis, kind="stable")
+    rank = onp.where(onp.isnan(values), -onp.inf, -values)
+    key = onp.where(onp.isnan(values), 0, 1)
+    first = onp.argsort(rank, axis=axis, kind="stable")
+    nan_first = onp.argsort(onp.take_along_axis(key, first, axis), axis=axis, kind="stable")
+    return onp.take_along_axis(first, nan_first, axis)
+
+
+def sort(x: Any, axis: int = -1) -> Any:
+    """Ascending stable sort along `axis`, differentiable."""
+    return take_along_axis(x, order(x, axis), axis % x.ndim)
+
+
+def value(x: Any) -> Any:
+    """The plain array under autograd's box: for decisions (indices, masks) that are not differentiated."""
+    while hasattr(x, "_value"):
+        x = x._value
+    return x
+
+
+def floats(x: Any) -> onp.ndarray:
+    """The float64 midpoints of an array of balls (not differentiable): for decisions."""
+    plain = onp.asarray(value(x), dtype=object)
+    return onp.asarray([float(v) for v in plain.reshape(-1)], dtype=onp.float64).reshape(plain.shape)
