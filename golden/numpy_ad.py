@@ -1,7 +1,6 @@
 """The `np` that references are written in: autograd's NumPy, ready for arrays of balls, plus what NumPy lacks.
 
-Added: special functions with their derivatives (`erf`, `lgamma`, `digamma`, `polygamma`, `expit`, …), `pad`, `take_along_axis`, `sort`,
-`logsumexp`-free building blocks, and `lift`, which makes a differentiable function out of a method of a ball.
+Added: special functions with their derivatives (`erf`, `lgamma`, `digamma`, `polygamma`, `expit`, …), `pad`, `take_along_axis`, `sort`, and `lift`, which makes a differentiable function out of a method of a ball.
 """
 
 # ruff: noqa: F403, F405
@@ -62,14 +61,11 @@ def _polygamma(order: int) -> Callable[[Any], Any]:
     if order == 0:
         return lift(lambda v: v.digamma(), lambda x: polygamma(1, x))
     sign = -1 if order % 2 == 0 else 1
-    return lift(
-        lambda v: sign * arb(order).fac() * arb(order + 1).zeta(v) if hasattr(arb, "fac") else v.polygamma(order),
-        lambda x: polygamma(order + 1, x),
-    )
+    return lift(lambda v: sign * arb.fac_ui(order) * arb(order + 1).zeta(v), lambda x: polygamma(order + 1, x))
 
 
-erf = lift(lambda v: v.erf(), lambda x: 2 / onp_sqrt_pi() * anp.exp(-x * x))
-erfc = lift(lambda v: v.erfc(), lambda x: -2 / onp_sqrt_pi() * anp.exp(-x * x))
+erf = lift(lambda v: v.erf(), lambda x: 2 / _sqrt_pi() * anp.exp(-x * x))
+erfc = lift(lambda v: v.erfc(), lambda x: -2 / _sqrt_pi() * anp.exp(-x * x))
 lgamma = lift(lambda v: v.lgamma(), lambda x: polygamma(0, x))
 
 
@@ -78,7 +74,7 @@ def digamma(x: Any) -> Any:
     return polygamma(0, x)
 
 
-def onp_sqrt_pi() -> arb:
+def _sqrt_pi() -> arb:
     """The square root of pi as a ball at the present precision."""
     return arb.pi().sqrt()
 
@@ -94,25 +90,14 @@ def softplus(x: Any) -> Any:
 
 
 def pad(x: Any, widths: Any, value: float = 0.0) -> Any:
-    """Constant padding by concatenation: `widths` is ((before, after), …), one pair an axis. Negative widths crop."""
-    for axis, (before, after) in enumerate(widths):
-        size = x.shape[axis]
-        cut = [slice(None)] * x.ndim
-        cut[axis] = slice(max(0, -before), size - max(0, -after))
-        x = x[tuple(cut)]
-        parts = []
-        for count, at_front in ((before, True), (after, False)):
-            if count > 0:
-                shape = list(x.shape)
-                shape[axis] = count
-                block = onp.full(shape, arb(value), dtype=object)
-                parts = [block, *parts] if at_front else [*parts, block]
-                if at_front:
-                    parts.append(x)
-            elif at_front:
-                parts.append(x)
-        if len(parts) > 1:
-            x = anp.concatenate(parts, axis=axis)
+    """Constant padding by concatenation: `widths` is ((before, after), …), one pair of non-negative counts an axis."""
+    for axis, counts in enumerate(widths):
+        blocks = []
+        for count in counts:
+            shape = (*x.shape[:axis], count, *x.shape[axis + 1 :])
+            blocks.append(onp.full(shape, arb(value), dtype=object))
+        if counts[0] or counts[1]:
+            x = anp.concatenate([blocks[0], x, blocks[1]], axis=axis)
     return x
 
 
