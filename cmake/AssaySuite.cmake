@@ -1,0 +1,60 @@
+# assay_add_suite(NAME <family> SOURCES <files> LABELS <labels> [TIMEOUT <seconds>])
+#
+# One binary, <family>_suite, and its CTest entries: <family>.cpu, <family>.gpu, <family>.smoke and <family>.smoke.gpu. Exit code
+# 77 is a skip by return code (a regular expression would hide the failures of a process that both fails and skips). Labels
+# are set by set_tests_properties, since CTest 3.25 keeps only the first of a list that gtest_discover_tests is given.
+# A process costs 1-2 s to start with a CUDA LibTorch: hence one entry per family and device kind, not one per check.
+function(assay_add_suite)
+  cmake_parse_arguments(arg "" "NAME;TIMEOUT" "SOURCES;LABELS" ${ARGN})
+  if(arg_UNPARSED_ARGUMENTS OR NOT arg_NAME OR NOT arg_SOURCES)
+    message(FATAL_ERROR "assay_add_suite needs NAME and SOURCES; it does not know: ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 1800)
+  endif()
+  set(binary "${arg_NAME}_suite")
+  add_executable(${binary} ${arg_SOURCES})
+  target_link_libraries(${binary} PRIVATE assay_options assay_fixtures)
+  target_precompile_headers(${binary} REUSE_FROM assay_fixtures)
+  install(TARGETS ${binary} RUNTIME DESTINATION bin)
+  set_property(GLOBAL APPEND PROPERTY ASSAY_SUITES ${arg_NAME})
+
+  assay_add_entry(${arg_NAME}.cpu "cpu;${arg_LABELS};${arg_NAME}" ${arg_TIMEOUT} ${binary} --device cpu)
+  assay_add_entry(${arg_NAME}.gpu "gpu;${arg_LABELS};${arg_NAME}" ${arg_TIMEOUT} ${binary} --device cuda)
+  assay_add_entry(${arg_NAME}.smoke "smoke" 300 ${binary} --device cpu --smoke)
+  assay_add_entry(${arg_NAME}.smoke.gpu "smoke" 300 ${binary} --device cuda --smoke)
+  set_tests_properties(${arg_NAME}.gpu ${arg_NAME}.smoke.gpu PROPERTIES RESOURCE_LOCK gpu)
+endfunction()
+
+# One CTest entry of a suite, which needs the run folder that the fixture `run.start` makes. The same entry, with paths that
+# are relative, goes into the installed tree's CTestTestfile.cmake and into its list of suites.
+function(assay_add_entry name labels timeout binary)
+  add_test(NAME ${name} COMMAND ${binary} ${ARGN})
+  set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${timeout} SKIP_RETURN_CODE 77
+                       FIXTURES_REQUIRED assay_run ENVIRONMENT "ASSAY_RUN_FILE=${ASSAY_RUN_FILE}")
+  list(JOIN ARGN " " arguments)
+  string(REPLACE ";" "\\;" quoted "${labels}")
+  set(lock "")
+  if(name MATCHES "gpu$")
+    set(lock " RESOURCE_LOCK gpu")
+  endif()
+  set_property(GLOBAL APPEND_STRING PROPERTY ASSAY_INSTALLED_TESTS
+    "add_test(${name} \"\${CMAKE_CURRENT_LIST_DIR}/bin/${binary}\" ${arguments})\n"
+    "set_tests_properties(${name} PROPERTIES LABELS \"${quoted}\" TIMEOUT ${timeout} SKIP_RETURN_CODE 77 FIXTURES_REQUIRED assay_run\n"
+    "  ENVIRONMENT \"ASSAY_RUN_FILE=\${CMAKE_CURRENT_LIST_DIR}/current_run\"${lock})\n")
+endfunction()
+
+# assay_add_selftest(<binary> SOURCES <files> LIBRARIES <libraries>): a binary of unit tests, label selftest.
+function(assay_add_selftest binary)
+  cmake_parse_arguments(arg "" "" "SOURCES;LIBRARIES" ${ARGN})
+  if(NOT arg_SOURCES)
+    return()
+  endif()
+  add_executable(${binary} ${arg_SOURCES})
+  target_link_libraries(${binary} PRIVATE assay_options ${arg_LIBRARIES} GTest::gtest_main)
+  if("assay_fixtures" IN_LIST arg_LIBRARIES)
+    target_precompile_headers(${binary} REUSE_FROM assay_fixtures)
+  endif()
+  add_test(NAME ${binary} COMMAND ${binary})
+  set_tests_properties(${binary} PROPERTIES LABELS selftest TIMEOUT 900)
+endfunction()

@@ -1,0 +1,26 @@
+# The installed tree: programs, goldens, known defects, a CTest file with relative paths, and one script, run-assay, which
+# needs LibTorch and a driver on the runner but neither a compiler nor CMake.
+get_property(suites GLOBAL PROPERTY ASSAY_SUITES)
+get_property(tests GLOBAL PROPERTY ASSAY_INSTALLED_TESTS)
+set(probe "")
+if(TARGET assay_probe)
+  set(probe " \"\${CMAKE_CURRENT_LIST_DIR}/bin/assay_probe\"")
+endif()
+# CTest runs this file from any folder: all paths hang on the file's own.
+file(WRITE "${CMAKE_BINARY_DIR}/installed/CTestTestfile.cmake"
+  "add_test(run.start \"\${CMAKE_CURRENT_LIST_DIR}/lib/assay/start-run\" \"\${CMAKE_CURRENT_LIST_DIR}/current_run\" "
+  "\"\${CMAKE_CURRENT_LIST_DIR}/results\"${probe})\n"
+  "set_tests_properties(run.start PROPERTIES FIXTURES_SETUP assay_run TIMEOUT 120)\n${tests}")
+list(JOIN suites "\n" lines)
+file(WRITE "${CMAKE_BINARY_DIR}/installed/suites.txt" "${lines}\n")
+file(WRITE "${CMAKE_BINARY_DIR}/installed/libtorch.txt" "${ASSAY_TORCH_FOUND}\n")
+
+install(FILES "${CMAKE_BINARY_DIR}/installed/CTestTestfile.cmake" DESTINATION .)
+install(FILES "${CMAKE_BINARY_DIR}/installed/suites.txt" "${CMAKE_BINARY_DIR}/installed/libtorch.txt" DESTINATION lib/assay)
+install(PROGRAMS tools/lib/start-run DESTINATION lib/assay)
+install(FILES tools/lib/runtime.sh DESTINATION lib/assay)
+install(PROGRAMS tools/run-assay DESTINATION .)
+install(DIRECTORY golden/data DESTINATION golden OPTIONAL)
+install(FILES golden/index.json DESTINATION golden OPTIONAL)
+install(FILES suites/known_defects.json DESTINATION suites OPTIONAL)
+install(FILES LICENSE DESTINATION .)
