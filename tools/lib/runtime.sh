@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Sourced by the set-up scripts and by the installed run-assay: where LibTorch is, what it is, and which GPUs the driver sees.
 
 say() { printf '%s\n' "$*"; }

@@ -1,0 +1,208 @@
+#!/usr/bin/env bash
+# Failure paths of the scripts: wrong options, missing packages, an interrupted or a doubled set-up, an unsuitable LibTorch, exit
+# codes. Nothing here reaches a registry: pip, apt-get and Python are stubs, and the cache folder is a temporary one.
+set -uo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+failed=0 ran=0
+
+# expect NAME CODE TEXT COMMAND…: the command must exit with CODE and print TEXT.
+expect() {
+  local name=$1 code=$2 text=$3 output status=0
+  shift 3
+  ran=$((ran + 1))
+  output=$("$@" 2>&1 </dev/null) || status=$?
+  if [[ $status != "$code" || $output != *"$text"* ]]; then
+    printf 'FAILED %s: exit code %s (want %s), output (want "%s"):\n%s\n' "$name" "$status" "$code" "$text" "$output"
+    failed=$((failed + 1))
+  fi
+}
+
+truth() {  # truth NAME COMMAND…: the command must succeed
+  local name=$1
+  shift
+  ran=$((ran + 1))
+  "$@" || {
+    echo "FAILED $name"
+    failed=$((failed + 1))
+  }
+}
+
+# A folder for PATH that holds the usual small tools and nothing that builds.
+stub_path() {
+  local folder=$1 tool
+  mkdir -p "$folder"
+  for tool in bash env basename dirname sed awk grep sort head tail tr cut cat nproc id mktemp rm mkdir mv touch sleep flock \
+    ls ln printf sha256sum date readlink uname; do
+    ln -sf "$(command -v "$tool")" "$folder/$tool" 2>/dev/null || true
+  done
+}
+
+stub() {  # stub FOLDER NAME: a program made of standard input
+  rm -f "$1/$2"
+  { echo '#!/usr/bin/env bash'; cat; } >"$1/$2"
+  chmod +x "$1/$2"
+}
+
+test_options() {
+  local script
+  for script in conformance selftest lint run-assay; do
+    [[ $script == run-assay ]] || expect "$script, unknown option" 2 "unknown option '--bogus'" "$root/tools/$script" --bogus
+    [[ $script == run-assay ]] || expect "$script --help" 0 "usage:" "$root/tools/$script" --help
+  done
+  expect "value missing" 2 "--libtorch needs a value" "$root/tools/conformance" --libtorch
+  expect "jobs" 2 "positive number" "$root/tools/conformance" --jobs 0
+  expect "version malformed" 2 "such as 2.15.0" "$root/tools/conformance" --torch-version new
+  expect "version too old" 2 "LibTorch 2.8.0 is not supported" "$root/tools/conformance" --torch-version 2.8.0
+  expect "version too new" 2 "LibTorch 2.99.0 is not supported" "$root/tools/conformance" --torch-version 2.99.0
+  expect "both" 2 "exclude each other" "$root/tools/conformance" --torch-version 2.11.0 --libtorch /
+}
+
+test_packages() {
+  local bin=$scratch/bare
+  stub_path "$bin"
+  stub "$bin" id <<<'echo 1000'
+  expect "missing packages, not root" 2 "sudo apt-get install" env PATH="$bin" "$root/tools/conformance"
+  expect "missing packages, by name" 2 "cmake ninja-build" env PATH="$bin" "$root/tools/conformance"
+  expect "missing packages, offline" 2 "CMAKE_PREFIX_PATH" env PATH="$bin" "$root/tools/conformance" --offline
+  stub "$bin" id <<<'echo 0'
+  stub "$bin" apt-get <<<"echo \"\$@\" >>$scratch/apt; [[ \$1 == update ]]"
+  expect "apt-get fails" 2 "could not install" env PATH="$bin" "$root/tools/conformance"
+  truth "apt-get was asked for CMake" grep -q 'install.* cmake ninja-build' "$scratch/apt"
+  : >"$scratch/apt"
+  expect "offline as root" 2 "missing: " env PATH="$bin" "$root/tools/conformance" --offline
+  truth "offline calls no apt-get" test ! -s "$scratch/apt"
+  stub "$bin" cmake <<<'echo cmake version 3.22.1'
+  expect "CMake too old" 2 "CMake 3.22.1 is too old" env PATH="$bin" bash -c \
+    "set -euo pipefail; source '$root/tools/lib/setup.sh'; check_cmake"
+}
+
+# A python3 without torch whose "pip install" makes a folder that looks like LibTorch 2.11 and leaves a line in the log.
+fake_python() {
+  stub "$1" python3 <<SH
+log=$scratch/pip
+case "\$*" in
+  *find_spec*) exit 1 ;;
+  "-m venv"*) mkdir -p "\$3/bin"; ln -s "\$0" "\$3/bin/python" ;;
+  "-m pip install"*)
+    echo "\$*" >>"\$log"
+    [[ ! -e $scratch/pip_fails ]] || exit 1
+    sleep "\$(cat $scratch/pip_sleep 2>/dev/null || echo 0)"
+    torch=\$(dirname "\$(dirname "\$0")")/lib/python3.11/site-packages/torch
+    mkdir -p "\$torch/lib" "\$torch/include/torch/headeronly"
+    touch "\$torch/lib/libtorch_cpu.so"
+    printf '#define TORCH_VERSION_MAJOR 2\n#define TORCH_VERSION_MINOR 11\n' >"\$torch/include/torch/headeronly/version.h" ;;
+esac
+SH
+}
+
+test_libtorch() {
+  local bin=$scratch/python cache=$scratch/cache
+  stub_path "$bin"
+  fake_python "$bin"
+  # shellcheck disable=SC2016
+  local call=(env -u CMAKE_PREFIX_PATH PATH="$bin" XDG_CACHE_HOME="$cache" bash -c
+    "set -euo pipefail; source '$root/tools/lib/setup.sh'; parse_options \"\$@\"; ensure_libtorch" conformance)
+  expect "offline without LibTorch" 2 "--offline forbids the download" "${call[@]}" --offline
+  touch "$scratch/pip_fails"
+  expect "pip fails" 2 "pip could not install" "${call[@]}"
+  truth "a failed pip leaves nothing" test ! -e "$cache/assay/libtorch-2.11.0" -a ! -e "$cache/assay/libtorch-2.11.0.partial"
+  rm "$scratch/pip_fails"
+  mkdir -p "$cache/assay/libtorch-2.11.0.partial/lib/python3.11/site-packages/torch/lib"  # as an interruption leaves it
+  touch "$cache/assay/libtorch-2.11.0.partial/lib/python3.11/site-packages/torch/lib/libtorch_cpu.so"
+  expect "an interrupted set-up is not taken" 2 "--offline forbids" "${call[@]}" --offline
+  expect "an interrupted set-up starts afresh" 0 "interrupted" "${call[@]}"
+  truth "no partial folder is left" test ! -e "$cache/assay/libtorch-2.11.0.partial"
+  : >"$scratch/pip"
+  expect "second run" 0 "LibTorch 2.11: $cache" "${call[@]}"
+  truth "second run calls no pip" test ! -s "$scratch/pip"
+  rm -rf "$cache"
+  echo 1 >"$scratch/pip_sleep"
+  "${call[@]}" >"$scratch/one" 2>&1 &
+  "${call[@]}" >"$scratch/two" 2>&1
+  wait
+  truth "two set-ups at once install once" test "$(wc -l <"$scratch/pip")" = 1
+  truth "one of the two waited" grep -q "waiting" "$scratch/one" "$scratch/two"
+  sed -i 's/MINOR 11/MINOR 3/' "$cache"/assay/libtorch-2.11.0/lib/python3.11/site-packages/torch/include/torch/headeronly/version.h
+  expect "an old LibTorch" 2 "LibTorch 2.3 in" "${call[@]}"
+  expect "no LibTorch there" 2 "there is no LibTorch in" "${call[@]}" --libtorch "$scratch"
+}
+
+test_cmake() {
+  local fake=$scratch/torch
+  mkdir -p "$fake/lib" "$fake/include/ATen" "$fake/include/torch/headeronly"
+  touch "$fake/lib/libtorch_cpu.so" "$fake/include/ATen/ATen.h"
+  printf '#define TORCH_VERSION_MAJOR 2\n#define TORCH_VERSION_MINOR 3\n' >"$fake/include/torch/headeronly/version.h"
+  local call=(cmake -S "$root" -B "$scratch/build" -G Ninja)
+  expect "CMake, an old LibTorch" 1 "is not supported" "${call[@]}" "-DASSAY_LIBTORCH=$fake"
+  expect "CMake, no LibTorch there" 1 "There is no LibTorch in" "${call[@]}" "-DASSAY_LIBTORCH=$scratch/none"
+}
+
+test_start_run() {
+  local start=$root/tools/lib/start-run
+  expect "start-run without arguments" 2 "usage" "$start"
+  expect "start-run" 0 "results: $scratch/results/" "$start" "$scratch/run" "$scratch/results"
+  expect "start-run, the same second" 0 "results: " "$start" "$scratch/run2" "$scratch/results"
+  truth "two runs, two folders" test "$(<"$scratch/run")" != "$(<"$scratch/run2")"
+  expect "start-run, a folder of the user's" 0 "results: $scratch/mine" env ASSAY_RESULTS="$scratch/mine" "$start" "$scratch/run" x
+  stub "$scratch" bad_probe <<<'exit 3'
+  expect "start-run, the probe fails" 3 "" "$start" "$scratch/run" "$scratch/results" "$scratch/bad_probe"
+}
+
+test_run_assay() {
+  local tree=$scratch/tree torch=$scratch/runtime/torch
+  mkdir -p "$tree/bin" "$tree/lib/assay" "$torch/lib"
+  cp "$root/tools/run-assay" "$tree"
+  cp "$root/tools/lib/start-run" "$root/tools/lib/runtime.sh" "$tree/lib/assay"
+  printf '2.11\n' >"$tree/lib/assay/libtorch.txt"
+  printf 'alpha\nbeta\n' >"$tree/lib/assay/suites.txt"
+  touch "$torch/lib/libtorch_cpu.so"
+  printf "__version__ = '2.11.0+cu130'\n" >"$torch/version.py"
+  local call=("$tree/run-assay" --libtorch "$torch" --device cpu) code
+  expect "run-assay, unknown option" 2 "unknown option '--bogus'" "$tree/run-assay" --bogus
+  expect "run-assay, device" 2 "cpu, cuda or all" "$tree/run-assay" --device tpu
+  expect "run-assay, no LibTorch" 2 "there is no LibTorch" "$tree/run-assay" --libtorch "$scratch/none"
+  stub "$tree/bin" alpha_suite <<<'echo "alpha sees $LD_LIBRARY_PATH"; exit 0'
+  for code in 0 1 2 77 139; do
+    stub "$tree/bin" beta_suite <<<"exit $code"
+    case $code in
+      0 | 77) expect "run-assay, a suite exits $code" 0 "alpha sees $torch/lib" "${call[@]}" ;;
+      1) expect "run-assay, a suite fails" 1 "beta on cpu: FAILED" "${call[@]}" ;;
+      *) expect "run-assay, a suite exits $code" 2 "beta on cpu: could not run" "${call[@]}" ;;
+    esac
+  done
+  stub "$tree/bin" alpha_suite <<<'exit 77'
+  stub "$tree/bin" beta_suite <<<'exit 77'
+  expect "run-assay, all skipped" 77 "skipped" "${call[@]}"
+  printf "__version__ = '2.12.0'\n" >"$torch/version.py"
+  expect "run-assay, another LibTorch" 2 "were built for LibTorch 2.11" "${call[@]}"
+}
+
+# tally COMMAND: what tools/selftest's counters say after one test.
+tally() {
+  bash -c "set -euo pipefail; source '$root/tools/lib/setup.sh'; source '$root/tools/lib/count.sh'
+           build_dir=$scratch/ctest jobs=1; $1; echo \"\$passed passed, \$failed failed\""
+}
+
+test_counts() {
+  local pytest="'.*[^0-9]([0-9]+) passed.*' '.*[^0-9]([0-9]+) (failed|errors?).*'"
+  expect "count, success" 0 "1 passed, 0 failed" tally "check name true"
+  expect "count, failure" 0 "0 passed, 1 failed" tally "check name false"
+  expect "count, both" 0 "7 passed, 2 failed" tally "check_counted n $pytest bash -c 'echo = 2 failed, 7 passed in 1s; exit 1'"
+  expect "count, nothing ran" 0 "0 passed, 1 failed" tally "check_counted n $pytest true"
+  expect "count, failed without a count" 0 "7 passed, 1 failed" tally "check_counted n $pytest bash -c 'echo = 7 passed; exit 2'"
+  mkdir -p "$scratch/ctest"
+  printf 'add_test(%s)\nset_tests_properties(good bad skip PROPERTIES LABELS x SKIP_RETURN_CODE 77)\n' \
+    "good true)
+add_test(bad false)
+add_test(skip bash -c \"exit 77\"" >"$scratch/ctest/CTestTestfile.cmake"
+  expect "count, CTest" 0 "1 passed, 1 failed" tally "ctest_label name x"
+  expect "count, CTest without a test" 0 "0 passed, 1 failed" tally "ctest_label name none"
+}
+
+for group in options packages libtorch cmake start_run run_assay counts; do
+  "test_$group"
+done
+echo "$((ran - failed)) of $ran passed"
+((failed == 0))
