@@ -34,7 +34,7 @@ def log_softmax_second(self, dim):
 
 
 def cases(draw):
-    for shape, dim in (((3, 5), 1), ((4, 17), 0), ((2, 33), -1), ((2, 3, 7), 1), ((1, 1), 1), ((2, 129), 1)):
+    for shape, dim in (((3, 5), 1), ((4, 17), 0), ((2, 33), -1), ((2, 3, 7), 1), ((1, 2), 1), ((2, 129), 1)):
         yield Case(f"s{'x'.join(map(str, shape))}_d{dim}".replace("-", "m"), self=draw.normal(*shape), dim=dim)
     yield Case("offset_1e7", self=numpy.array([[-1e7, -9999999.0, -1e7]]), dim=1, source="pytorch#38839")
     yield Case("offset_1000", self=draw.integers(-2, 3, 3, 8) + 1000.0, dim=1)
