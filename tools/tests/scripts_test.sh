@@ -6,6 +6,9 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 failed=0 ran=0
+# Should a script forget itself, it still finds no registry and not the user's cache folder.
+export XDG_CACHE_HOME=$scratch/nowhere PIP_NO_INDEX=1
+unset PIP_FIND_LINKS ASSAY_RESULTS ASSAY_RUN_FILE ASSAY_LIBTORCH
 
 # expect NAME CODE TEXT COMMAND…: the command must exit with CODE and print TEXT.
 expect() {
