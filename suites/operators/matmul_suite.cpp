@@ -1,3 +1,5 @@
 #include "fixtures/suite.h"
 
-int main(int argc, char** argv) { return assay::runSuite(argc, argv, assay::operatorSuite("matmul")); }
+int main(int argc, char** argv) {
+  return assay::runSuite(argc, argv, assay::operatorSuite("matmul"));
+}

@@ -1,3 +1,5 @@
 #include "fixtures/suite.h"
 
-int main(int argc, char** argv) { return assay::runSuite(argc, argv, assay::operatorSuite("softmax")); }
+int main(int argc, char** argv) {
+  return assay::runSuite(argc, argv, assay::operatorSuite("softmax"));
+}
