@@ -33,15 +33,15 @@ function(assay_add_entry name labels timeout binary)
   set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${timeout} SKIP_RETURN_CODE 77
                        FIXTURES_REQUIRED assay_run ENVIRONMENT "ASSAY_RUN_FILE=${ASSAY_RUN_FILE}")
   list(JOIN ARGN " " arguments)
-  string(REPLACE ";" "\\;" quoted "${labels}")
   set(lock "")
   if(name MATCHES "gpu$")
     set(lock " RESOURCE_LOCK gpu")
   endif()
-  set_property(GLOBAL APPEND_STRING PROPERTY ASSAY_INSTALLED_TESTS
+  string(CONCAT entry
     "add_test(${name} \"\${CMAKE_CURRENT_LIST_DIR}/bin/${binary}\" ${arguments})\n"
-    "set_tests_properties(${name} PROPERTIES LABELS \"${quoted}\" TIMEOUT ${timeout} SKIP_RETURN_CODE 77 FIXTURES_REQUIRED assay_run\n"
+    "set_tests_properties(${name} PROPERTIES LABELS \"${labels}\" TIMEOUT ${timeout} SKIP_RETURN_CODE 77 FIXTURES_REQUIRED assay_run\n"
     "  ENVIRONMENT \"ASSAY_RUN_FILE=\${CMAKE_CURRENT_LIST_DIR}/current_run\"${lock})\n")
+  set_property(GLOBAL APPEND_STRING PROPERTY ASSAY_INSTALLED_TESTS "${entry}")
 endfunction()
 
 # assay_add_selftest(<binary> SOURCES <files> LIBRARIES <libraries>): a binary of unit tests, label selftest.

@@ -182,6 +182,15 @@ test_run_assay() {
   expect "run-assay, another LibTorch" 2 "were built for LibTorch 2.11" "${call[@]}"
 }
 
+# The installed tree's CTest file must parse and keep the labels (in a build folder only: CTest names it).
+test_installed_ctest() {
+  [[ -n ${ASSAY_TEST_BUILD:-} ]] || return 0
+  mkdir -p "$scratch/installed"
+  cp "$ASSAY_TEST_BUILD/installed/CTestTestfile.cmake" "$scratch/installed"
+  expect "installed CTest file" 0 ".cpu" ctest --test-dir "$scratch/installed" -N -L '^cpu$'
+  expect "installed CTest labels" 0 ".gpu" ctest --test-dir "$scratch/installed" -N -L '^gpu$'
+}
+
 # tally COMMAND: what tools/selftest's counters say after one test.
 tally() {
   bash -c "set -euo pipefail; source '$root/tools/lib/setup.sh'; source '$root/tools/lib/count.sh'
@@ -204,7 +213,7 @@ add_test(skip bash -c \"exit 77\"" >"$scratch/ctest/CTestTestfile.cmake"
   expect "count, CTest without a test" 0 "0 passed, 1 failed" tally "ctest_label name none"
 }
 
-for group in options packages libtorch cmake start_run run_assay counts; do
+for group in options packages libtorch cmake start_run run_assay installed_ctest counts; do
   "test_$group"
 done
 echo "$((ran - failed)) of $ran passed"
