@@ -123,12 +123,17 @@ if(EXISTS "${ASSAY_TORCH_FOLDER}/lib/libtorch_cuda.so")
             HINTS ${_cuda_include} ENV CUDA_HOME ENV CUDA_PATH PATHS /usr/local/cuda PATH_SUFFIXES include)
   file(GLOB _cudart "${ASSAY_TORCH_FOLDER}/../nvidia/*/lib/libcudart.so.*" "${ASSAY_TORCH_FOLDER}/lib/libcudart*.so*"
        "${ASSAY_CUDA_INCLUDE}/../lib64/libcudart.so")
-  if(NOT ASSAY_CUDA_INCLUDE OR NOT _cudart)
-    message(FATAL_ERROR "LibTorch in ${ASSAY_TORCH_FOLDER} is a CUDA build, but cuda_runtime_api.h or libcudart is neither "
-                        "beside it (nvidia/*/include) nor in a toolkit: set CUDA_HOME, or use LibTorch's wheel.")
+  # CUDA 13's runtime wheel leaves out crt/, which its own headers include. Triton, which LibTorch's wheel requires, brings it.
+  find_path(ASSAY_CUDA_CRT_INCLUDE crt/host_defines.h
+            HINTS ${_cuda_include} "${ASSAY_TORCH_FOLDER}/../triton/backends/nvidia/include" ENV CUDA_HOME ENV CUDA_PATH
+            PATHS /usr/local/cuda PATH_SUFFIXES include)
+  if(NOT ASSAY_CUDA_INCLUDE OR NOT ASSAY_CUDA_CRT_INCLUDE OR NOT _cudart)
+    message(FATAL_ERROR "LibTorch in ${ASSAY_TORCH_FOLDER} is a CUDA build, but cuda_runtime_api.h, crt/host_defines.h or "
+                        "libcudart is neither beside it (nvidia/*, triton) nor in a toolkit: set CUDA_HOME, or use the wheel.")
   endif()
   list(GET _cudart 0 _cudart)
-  target_include_directories(torch SYSTEM INTERFACE ${_cuda_include} "${ASSAY_CUDA_INCLUDE}")
+  target_include_directories(torch SYSTEM INTERFACE ${_cuda_include} "${ASSAY_CUDA_INCLUDE}"
+                                                    "${ASSAY_CUDA_CRT_INCLUDE}")
   target_compile_definitions(torch INTERFACE ASSAY_HAS_CUDA=1)
 endif()
 list(TRANSFORM _libraries PREPEND "${ASSAY_TORCH_FOLDER}/lib/lib")
