@@ -1,11 +1,12 @@
 // What the suites cost: wall time of their checks over a bare loop of the same boxed operator calls
 // and copies, in one process.
 //
-// A check calls its operator twice (and its backward twice). The bare loop makes the same calls
-// with arguments that were converted and laid out before the clock runs; it copies arguments in
-// once, upstream gradients in once, and every result out to the host. It judges, fills, compares
-// and records nothing. The suite's side is the whole check and its record as JSON, as a worker
-// sends it. Start-up and the loading of goldens, once a process, are outside of both.
+// A check calls its operator twice (and its backward twice). The bare loop makes the same calls and
+// copies: each argument and upstream gradient converted to the dtype under test and copied to the
+// device in the variant's layout, the arguments bound to the schema, two calls, every result copied
+// to the host. It seeds, fills, judges, compares and records nothing, and sets its modes off the
+// clock. The suite's side is the whole check and its record as JSON, as a worker sends it. Start-up
+// and the loading of goldens, once a process, are outside of both.
 #include <ATen/ATen.h>
 #include <c10/core/CPUAllocator.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -39,70 +40,96 @@ struct Settings {
   double limit = 1.5;
 };
 
-// One check of the bare loop, ready to run.
-struct Bare {
-  Variant variant;
-  std::map<std::string, Prepared> prepared;
-  std::map<std::string, at::Tensor> hostBuffers;
-  std::vector<at::Tensor> leaves;
-  std::vector<size_t> roots;  // numbers of the outputs that have an upstream gradient
-  std::vector<at::Tensor> upstream;
-  std::vector<at::Tensor> hostUpstream;
-  BoundCall call;
+// An argument as the golden stores it, and where it goes.
+struct Source {
+  std::string name;
+  at::Tensor stored;  // host
+  at::ScalarType type;
+  std::vector<int64_t> strides;
+  int64_t offset = 0;
+  int64_t extent = 0;  // of its buffer; 0: contiguous
+  bool leaf = false;
 };
 
-Bare ready(const OperatorFile& file, const Case& item, const Variant& variant) {
-  auto prepared = prepare(file, item, variant);
-  std::map<std::string, at::Tensor> tensors;
-  std::map<std::string, at::Tensor> hostBuffers;
-  std::vector<at::Tensor> leaves;
-  for (const auto& [name, one] : prepared) {
-    hostBuffers.emplace(name, one.before.to(at::kCPU, false, true));
-    auto tensor = one.argument.detach();
-    if (variant.backward && item.gradients.contains(name))
-      leaves.push_back(tensor.requires_grad_(true));
-    tensors.emplace(name, tensor);
+// A stored tensor on its way to the device: converted and copied, nothing else.
+at::Tensor arrive(const Source& source, const std::string& device) {
+  const auto values = source.stored.to(source.type);
+  if (source.extent == 0) return values.to(c10::Device(device), false, true);
+  const auto buffer =
+      at::empty({source.extent}, at::TensorOptions(source.type).device(c10::Device(device)));
+  auto argument = buffer.as_strided(values.sizes(), source.strides, source.offset);
+  argument.copy_(values);
+  return argument;
+}
+
+Source sourceOf(const std::string& name, const nlohmann::json& value, const Prepared& prepared,
+                const SafeTensors& data) {
+  const auto& argument = prepared.argument;
+  Source source{name, hostTensor(value, data, "float64"), argument.scalar_type(),
+                argument.strides().vec(), argument.storage_offset()};
+  // A view that the golden spells out may overlap itself: its dense copy stands in for it.
+  if (!argument.is_contiguous() && !value.contains("strided"))
+    source.extent = prepared.buffer.numel();
+  if (argument.is_contiguous() && argument.storage_offset() > 0)
+    source.extent = prepared.buffer.numel();
+  return source;
+}
+
+// The calls and copies of one check.
+struct Bare {
+  const OperatorFile* file;
+  const Case* item;
+  Variant variant;
+  std::vector<Source> arguments;
+  std::vector<Source> upstream;
+  std::vector<size_t> roots;  // numbers of the outputs that have an upstream gradient
+};
+
+Bare bareOf(const OperatorFile& file, const Case& item, const Variant& variant) {
+  Bare bare{&file, &item, variant, {}, {}, {}};
+  for (const auto& [name, one] : prepare(file, item, variant)) {
+    const size_t dot = name.find('.');
+    const auto& value =
+        dot == std::string::npos
+            ? item.args.at(name)
+            : item.args.at(name.substr(0, dot)).at(std::stoul(name.substr(dot + 1)));
+    bare.arguments.push_back(sourceOf(name, value, one, *file.data));
+    bare.arguments.back().leaf = variant.backward && item.gradients.contains(name);
   }
-  Bare bare{variant,
-            std::move(prepared),
-            std::move(hostBuffers),
-            std::move(leaves),
-            {},
-            {},
-            {},
-            bindCall(file, item, variant, tensors)};
   for (size_t k = 0; variant.backward && k < item.upstream.size(); ++k) {
     if (item.upstream[k].is_null()) continue;
+    const auto placed = place(hostTensor(item.upstream[k], *file.data, variant.dtype),
+                              variant.device, variant.layout);
     bare.roots.push_back(k);
-    bare.hostUpstream.push_back(hostTensor(item.upstream[k], *file.data, variant.dtype));
-    bare.upstream.push_back(
-        place(bare.hostUpstream.back(), variant.device, variant.layout).argument);
+    bare.upstream.push_back(sourceOf("", item.upstream[k], placed, *file.data));
   }
   return bare;
 }
 
-// The calls and copies of one check; returns how long they took.
+// Returns how long they took.
 double runBare(const Bare& bare) {
   const ModeGuard guard(bare.variant, false);
-  std::vector<at::Tensor> onHost;
   const auto start = Clock::now();
-  for (const auto& [name, one] : bare.prepared) {
-    at::Tensor buffer = one.buffer;
-    buffer.copy_(bare.hostBuffers.at(name));
+  std::map<std::string, at::Tensor> tensors;
+  std::vector<at::Tensor> leaves;
+  std::vector<at::Tensor> upstream;
+  std::vector<at::Tensor> onHost;
+  for (const auto& source : bare.arguments) {
+    auto tensor = arrive(source, bare.variant.device);
+    if (source.leaf) leaves.push_back(tensor.requires_grad_(true));
+    tensors.emplace(source.name, std::move(tensor));
   }
-  for (size_t k = 0; k < bare.upstream.size(); ++k) {
-    at::Tensor upstream = bare.upstream[k];
-    upstream.copy_(bare.hostUpstream[k]);
-  }
+  for (const auto& source : bare.upstream) upstream.push_back(arrive(source, bare.variant.device));
+  const auto call = bindCall(*bare.file, *bare.item, bare.variant, tensors);
   for (int run = 0; run < 2; ++run) {
-    auto results = invoke(bare.call);
+    auto results = invoke(call);
     if (bare.variant.backward) {
       std::vector<at::Tensor> roots;
-      for (const size_t k : bare.roots) roots.push_back(results[k]);
-      results = torch::autograd::grad(roots, bare.leaves, bare.upstream, false, false, true);
+      for (const size_t k : bare.roots) roots.push_back(results.at(k));
+      results = torch::autograd::grad(roots, leaves, upstream, false, false, true);
     }
     for (const auto& result : results) {
-      if (result.defined()) onHost.push_back(result.detach().to(at::kCPU, false, true));
+      if (result.defined()) onHost.push_back(result.detach().to(at::kCPU));
     }
   }
   return since(start);
@@ -127,7 +154,7 @@ std::vector<Pair> pairsOf(const Settings& settings, const std::string& device,
         const auto check = [&file, &item, variant] { return runCheck(file, item, variant, false); };
         const auto record = check();
         if (record.verdict.checked == 0) continue;
-        pairs.push_back({check, ready(file, item, variant)});
+        pairs.push_back({check, bareOf(file, item, variant)});
         runBare(pairs.back().bare);
       }
     }
