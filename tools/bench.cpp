@@ -254,7 +254,7 @@ Settings parse(const std::vector<std::string>& arguments, const std::string& pro
       char* end = nullptr;
       const double number = std::strtod(text.c_str(), &end);
       if (*end != '\0' || !(number >= 1 && number <= 1000))
-        throw OptionError(flag + " takes a number from 1 to 1000, not \"" + text + "\"");
+        throw OptionError(c10::str(flag, " takes a number from 1 to 1000, not \"", text, "\""));
       if (flag == "--limit") {
         settings.limit = number;
       } else {
