@@ -79,6 +79,42 @@ def _sqrt_pi() -> arb:
     return arb.pi().sqrt()
 
 
+def _unary(method: str, derivative: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A lifted method of a ball."""
+    return lift(lambda v: getattr(v, method)(), derivative)
+
+
+# What NumPy's ufuncs cannot call on balls, since Arb names it otherwise.
+arctan = _unary("atan", lambda x: 1 / (1 + x * x))
+arcsin = _unary("asin", lambda x: 1 / anp.sqrt(1 - x * x))
+arccos = _unary("acos", lambda x: -1 / anp.sqrt(1 - x * x))
+arcsinh = _unary("asinh", lambda x: 1 / anp.sqrt(1 + x * x))
+arccosh = _unary("acosh", lambda x: 1 / (anp.sqrt(x - 1) * anp.sqrt(x + 1)))
+arctanh = _unary("atanh", lambda x: 1 / (1 - x * x))
+
+
+def ln(x: float) -> arb:
+    """The natural logarithm of a number as a ball at the present precision."""
+    return arb(x).log()
+
+
+def pi() -> arb:
+    """pi as a ball at the present precision."""
+    return arb.pi()
+
+
+def log2(x: Any) -> Any:
+    return anp.log(x) / ln(2)
+
+
+def log10(x: Any) -> Any:
+    return anp.log(x) / ln(10)
+
+
+def exp2(x: Any) -> Any:
+    return anp.exp(x * ln(2))
+
+
 def expit(x: Any) -> Any:
     """1 / (1 + exp(-x))."""
     return 1 / (1 + anp.exp(-x))
@@ -87,6 +123,48 @@ def expit(x: Any) -> Any:
 def softplus(x: Any) -> Any:
     """log(1 + exp(x))."""
     return anp.log1p(anp.exp(x))
+
+
+def mask(condition: Any) -> onp.ndarray:
+    """A bool array out of a comparison of exact numbers (balls compare to an array of objects)."""
+    return onp.asarray(condition, dtype=bool)
+
+
+def where(condition: Any, a: Any, b: Any) -> Any:
+    """numpy.where; the condition is of plain numbers, `value(x) > 0` say. Both branches must be finite."""
+    return anp.where(mask(condition), a, b)
+
+
+def absolute(x: Any) -> Any:
+    """|x|; the derivative at 0 is 0."""
+    v = value(x)
+    return x * onp.where(mask(v > 0), 1, onp.where(mask(v < 0), -1, 0)) if onp.asarray(v).dtype == object else anp.abs(x)
+
+
+def maximum(a: Any, b: Any) -> Any:
+    """The larger one; on a tie each gets half of the gradient (ATen's convention)."""
+    return _pick(a, b, 1)
+
+
+def minimum(a: Any, b: Any) -> Any:
+    """The smaller one; on a tie each gets half of the gradient (ATen's convention)."""
+    return _pick(a, b, -1)
+
+
+def _pick(a: Any, b: Any, sign: int) -> Any:
+    x, y = onp.asarray(value(a)), onp.asarray(value(b))
+    first = onp.where(mask(x == y), 0.5, onp.where(mask(x > y if sign > 0 else x < y), 1.0, 0.0))
+    return a * first + b * (1 - first)
+
+
+def power(x: Any, y: Any) -> Any:
+    """x ** y for positive x: exp(y log x); an integer y takes any x."""
+    return x**y if isinstance(y, int) else anp.exp(y * anp.log(x))
+
+
+def total(x: Any) -> Any:
+    """The sum of all elements, shape (1,): hand it on as Out(total(x), shape=())."""
+    return anp.sum(anp.reshape(x, (1, -1)), axis=1)
 
 
 def pad(x: Any, widths: Any, value: float = 0.0) -> Any:
