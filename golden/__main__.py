@@ -19,7 +19,7 @@ def definitions(patterns: list[str]) -> list[tuple[str, Operator]]:
     """(family, operator) of every definition whose name or family matches one of the globs (all, without globs)."""
     found = []
     for path in sorted((ROOT / "ops").glob("*/*.py")):
-        if path.stem == "__init__":
+        if path.stem.startswith("_"):
             continue
         module = importlib.import_module(f"golden.ops.{path.parent.name}.{path.stem}")
         operators = getattr(module, "operators", None) or [module.operator]

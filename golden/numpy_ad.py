@@ -17,7 +17,7 @@ from autograd.numpy.numpy_boxes import ArrayBox
 from autograd.numpy.numpy_vspaces import ArrayVSpace
 from flint import arb
 
-from golden.ball import elementwise
+from golden.ball import balls, elementwise
 
 __all__ = [n for n in dir(anp) if not n.startswith("_")]
 
@@ -132,7 +132,14 @@ def mask(condition: Any) -> onp.ndarray:
 
 def where(condition: Any, a: Any, b: Any) -> Any:
     """numpy.where; the condition is of plain numbers, `value(x) > 0` say. Both branches must be finite."""
+    if object in (onp.asarray(value(a)).dtype, onp.asarray(value(b)).dtype):
+        a, b = (_as_ball(v) for v in (a, b))
     return anp.where(mask(condition), a, b)
+
+
+def _as_ball(x: Any) -> Any:
+    """Plain numbers and arrays become balls, so that ufuncs find their methods; boxes and balls stay."""
+    return x if hasattr(x, "_value") or onp.asarray(x).dtype == object else balls(x)
 
 
 def absolute(x: Any) -> Any:

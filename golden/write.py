@@ -34,7 +34,7 @@ class _Writer:
 
     def store(self, key: str, array: np.ndarray) -> str:
         key = f"{self.case.name}.{key}"
-        self.tensors[key] = np.ascontiguousarray(array)
+        self.tensors[key] = np.asarray(array, order="C")  # ascontiguousarray would make a 0-d one 1-d
         return key
 
     def value(self, key: str, value: Any) -> Any:
