@@ -103,6 +103,8 @@ class Evaluation:
         for out in outs:
             if out.value is not None:
                 out.value = plain(out.value)
+                if not self.operator.plain and out.value.dtype == np.float64:  # a constant branch
+                    out.value = balls(out.value)
         return outs
 
     def loss(self, upstream: list[Any]) -> Callable[..., Any]:
@@ -268,7 +270,9 @@ def check_second(evaluation: Evaluation, outputs: list[np.ndarray | None], scale
         if first is None:
             continue
         hi = split_array(first)[0] if first.dtype == object else first
-        answer = np.asarray(answer).reshape(hi.shape) if np.size(answer) == 1 == hi.size else np.asarray(answer)
+        if evaluation.outs[k].shape is not None:
+            hi, scale = hi.reshape(evaluation.outs[k].shape), None if scale is None else np.reshape(scale, evaluation.outs[k].shape)
+        answer = np.asarray(answer)
         if hi.shape != answer.shape:
             raise Refused(f"{where}: output {k} has shape {hi.shape}, the second formula's {answer.shape}")
         with np.errstate(invalid="ignore"):
