@@ -17,7 +17,7 @@ from autograd.numpy.numpy_boxes import ArrayBox
 from autograd.numpy.numpy_vspaces import ArrayVSpace
 from flint import arb
 
-from golden.ball import balls, elementwise
+from golden.ball import balls, elementwise  # balls: for constants of a reference
 
 __all__ = [n for n in dir(anp) if not n.startswith("_")]
 

@@ -52,6 +52,7 @@ class Case:
     what they are, lists of arrays are tensor lists, Python values are attributes.
     `special`: the golden may hold infinities, NaN and zeros whose sign is compared. `smooth=False`: the gradient follows ATen's
     convention at a kink or a tie, central differences cannot check it. `expect="error"`: the call must throw.
+    `args`: a dict of arguments whose names stand for something else here (`source` of aten::index_copy).
     `fields`: what else a case of docs/golden-format.md may say: source, note, dtypes, modes, only, tolerance,
     backward_tolerance, trivial."""
 
@@ -60,7 +61,7 @@ class Case:
     def __init__(self, name: str, /, *, special: bool = False, smooth: bool = True, backward: bool = True, **given: Any) -> None:
         self.name, self.special, self.smooth, self.backward = name, special, smooth, backward
         self.fields = {n: given[n] for n in self.FIELDS if given.get(n) is not None}
-        self.args = {n: v for n, v in given.items() if n not in self.FIELDS}
+        self.args = {n: v for n, v in given.items() if n not in (*self.FIELDS, "args")} | given.get("args", {})
         self.dtypes = tuple(self.fields.get("dtypes", ("float32", "float64")))
 
 
