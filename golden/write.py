@@ -49,6 +49,8 @@ class _Writer:
                     same = np.array_equal(value.astype(np.float32).astype(np.float64), value, equal_nan=True)
                 if not same:
                     raise Refused(f"{self.operator.name}/{self.case.name}: {key} is not representable in float32")
+            if value.dtype == np.float64 and value.size > 64 and np.all(value == value.flat[0]) and not np.signbit(value.flat[0]):
+                return {"fill": float(value.flat[0]), "shape": list(value.shape)}
             return {"tensor": self.store(key, value), **({"complex": True} if isinstance(value, Pair) else {})}
         if isinstance(value, float) and not math.isfinite(value):
             return str(value)
@@ -68,6 +70,9 @@ class _Writer:
                 if "tensor" in row:
                     row["tensor"] = self.value(f"{key}.residual{i}", np.asarray(row["tensor"]))["tensor"]
             return rows
+        if name == "statistic" and "values" in value.get("support", {}):
+            values = [self.golden(f"{key}.value{i}", v) for i, v in enumerate(value["support"]["values"])]
+            return {**value, "support": {**value["support"], "values": values}}
         return self.value(f"{key}.{name}", value)
 
     def golden(self, key: str, values: np.ndarray) -> dict[str, Any]:
