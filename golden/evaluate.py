@@ -87,7 +87,7 @@ class Evaluation:
         self.wanted = tuple(n for n in self.leaves if n in wanted or n.split(".")[0] in wanted)
         self.outs = self.run(self.leaves)
         self.returned = len(self.outs) - len(operator.mutates)
-        live = [is_floating(o.value) for o in self.outs[: self.returned]]
+        live = [is_floating(o.value) and not o.constant for o in self.outs[: self.returned]]
         by_hand = operator.vjp_function is not None
         differentiate = case.backward and bool(self.wanted) and any(live) and (by_hand or not case.special)
         self.upstream: list[np.ndarray | None] | None = None

@@ -38,11 +38,12 @@ class Out:
     """One output of a reference, where its bare array does not say it all.
 
     `value`: array, or None where only `fields` speak. `shape`: reshape to it (references compute a full reduction with shape (1,)
-    and say shape=()). `complex`: the trailing axis of length 2 is (real, imaginary). `fields`: as OUT in docs/golden-format.md (gauge,
+    and say shape=()). `complex`: the trailing axis of length 2 is (real, imaginary). `constant`: ATen gives this output no gradient
+    (saved statistics). `fields`: as OUT in docs/golden-format.md (gauge,
     bound, why, eta, signed_zero, dtype, members, residual, statistic, unchecked, …); arrays in them are stored."""
 
-    def __init__(self, value: Any = None, *, shape: tuple[int, ...] | None = None, complex: bool = False, **fields: Any) -> None:
-        self.value, self.shape, self.complex, self.fields = value, shape, complex, fields
+    def __init__(self, value: Any = None, *, shape: tuple[int, ...] | None = None, complex: bool = False, constant: bool = False, **fields: Any) -> None:
+        self.value, self.shape, self.complex, self.constant, self.fields = value, shape, complex, constant, fields
 
 
 class Case:
