@@ -169,6 +169,15 @@ def power(x: Any, y: Any) -> Any:
     return x**y if isinstance(y, int) else anp.exp(y * anp.log(x))
 
 
+def product(x: Any, axis: int, keepdims: bool = False) -> Any:
+    """The product along one axis, factor by factor: its gradient is right at zeros too (anp.prod's divides)."""
+    first = (slice(None),) * (axis % x.ndim)
+    out = x[(*first, slice(0, 1))]
+    for k in range(1, x.shape[axis]):
+        out = out * x[(*first, slice(k, k + 1))]
+    return out if keepdims else anp.reshape(out, (*x.shape[: axis % x.ndim], *x.shape[axis % x.ndim + 1 :]))
+
+
 def total(x: Any) -> Any:
     """The sum of all elements, shape (1,): hand it on as Out(total(x), shape=())."""
     return anp.sum(anp.reshape(x, (1, -1)), axis=1)
