@@ -60,6 +60,8 @@ class Case:
     FIELDS = ("source", "note", "dtypes", "modes", "only", "tolerance", "backward_tolerance", "trivial", "expect")
 
     def __init__(self, name: str, /, *, special: bool = False, smooth: bool = True, backward: bool = True, **given: Any) -> None:
+        if not isinstance(given.get("source", ""), (str, type(None))):
+            raise TypeError(f"case {name}: `source` names a public report; hand an argument of that name over in args={{...}}")
         self.name, self.special, self.smooth, self.backward = name, special, smooth, backward
         self.fields = {n: given[n] for n in self.FIELDS if given.get(n) is not None}
         self.args = {n: v for n, v in given.items() if n not in (*self.FIELDS, "args")} | given.get("args", {})
