@@ -205,6 +205,14 @@ class Evaluation:
         with precision(96):
             return self._output_scales(outputs), self._gradient_scales(gradients, len(outputs)) if gradients else {}
 
+    def _inputs_where(self, condition: Callable[[np.ndarray], np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
+        """Where an input of an elementwise operator meets the condition, flat."""
+        found = np.zeros(shape, dtype=bool)
+        for leaf in self.leaves.values():
+            if self.operator.scale_kind == "elementwise":
+                found = found | np.broadcast_to(condition(leaf), shape)
+        return found.reshape(-1)
+
     def settle_special(self, outputs: list[np.ndarray | None]) -> list[np.ndarray | None]:
         """Zeros, infinities and NaN, which balls have no signs for, from the second formula; it must agree where a ball knows."""
         if not self.case.special or self.operator.plain:
@@ -217,9 +225,14 @@ class Evaluation:
                 settled.append(first)
                 continue
             out, flat = first.copy(), np.asarray(answer, dtype=np.float64).reshape(-1)
+            outside = self._inputs_where(lambda v: ~np.isfinite(v), out.shape)
+            zero = self._inputs_where(lambda v: v == 0, out.shape)
             for i, value in enumerate(out.reshape(-1)):
-                known = isinstance(value, arb) and value.mid().is_finite() and math.isfinite(float(value.rad()))
+                known = not outside[i] and value.mid().is_finite() and value.rad() <= abs(value.mid()) * arb(2) ** -60
                 if known and value != 0:
+                    if zero[i] and math.copysign(1, flat[i]) != math.copysign(1, float(value)):
+                        with precision(2 * MOST_BITS):  # a negation rounds to the working precision
+                            out.reshape(-1)[i] = -value  # which branch, the sign of a zero decides (atan2)
                     continue
                 if known and flat[i] != 0:
                     raise Refused(f"{self.operator.name}/{self.case.name}: element {i} is 0, the second formula says {flat[i]}")
