@@ -54,12 +54,12 @@ def spread(draw: Draw, domain: tuple[float, float], *shape: int) -> np.ndarray:
 
 
 def unary_cases(name: str, domain: tuple[float, float], special: bool | np.ndarray = True, tail: tuple[float, ...] = (), extra: Callable[[Draw], Iterator[Case]] | None = None,
-                argument: str = "self", attributes: dict[str, Any] | None = None, full: bool = True, note: str | None = None) -> Callable[[Draw], Iterator[Case]]:
+                argument: str = "self", attributes: dict[str, Any] | None = None, full: bool = True, note: str | None = None, single: str | None = None) -> Callable[[Draw], Iterator[Case]]:
     given = attributes or {}
 
     def cases(draw: Draw) -> Iterator[Case]:
         for n in LENGTHS:
-            yield Case(f"n{n}", args={argument: spread(draw, domain, n), **given})
+            yield Case(f"n{n}", args={argument: spread(draw, domain, n), **given}, trivial=single if n == 1 else None)
         yield Case("s5x6", args={argument: spread(draw, domain, 5, 6), **given})
         if full:
             values = spread(draw, domain, 17)
@@ -96,7 +96,7 @@ class Table:
     def step(self, schema: str, function: Callable[..., Any], second: Callable[..., Any], *, special: bool = True, extra: Callable[[Draw], Iterator[Case]] | None = None, low: float = -8.0,
              high: float = 8.0, attributes: dict[str, Any] | None = None, **options: Any) -> Operator:
         """A function of one tensor that copies, compares or rounds: exact, on plain arrays."""
-        return self.add(schema, function, second, unary_cases(schema, (low, high), special, (), extra, attributes=attributes, full=False), exact(), plain=True, **{"scale": "multilinear"} | options)
+        return self.add(schema, function, second, unary_cases(schema, (low, high), special, (), extra, attributes=attributes, full=False, single="one element may become 0"), exact(), plain=True, **{"scale": "multilinear"} | options)
 
     def pairs(self, schema: str, reference: Callable[..., Any], second: Callable[..., Any], tolerance: Tolerance, *, first: tuple[float, float] = (-4.0, 4.0), other: tuple[float, float] = (0.5, 4.0),
               special: tuple[Any, Any] | None = None, extra: Callable[[Draw], Iterator[Case]] | None = None, names: tuple[str, str] = ("self", "other"), attributes: dict[str, Any] | None = None,
@@ -109,7 +109,7 @@ class Table:
 
         def cases(draw: Draw) -> Iterator[Case]:
             for n in LENGTHS:
-                yield Case(f"n{n}", args={names[0]: spread(draw, first, n), names[1]: spread(draw, other, n), **given})
+                yield Case(f"n{n}", args={names[0]: spread(draw, first, n), names[1]: spread(draw, other, n), **given}, trivial="one element may become 0" if n == 1 and options.get("plain") else None)
             yield Case("s5x6", args={names[0]: spread(draw, first, 5, 6), names[1]: spread(draw, other, 5, 6), **given})
             yield Case("broadcast", args={names[0]: spread(draw, first, 3, 1), names[1]: spread(draw, other, 4), **given})
             a, b = special if special is not None else every_pair()
