@@ -11,8 +11,9 @@ from typing import Any
 
 import autograd.numpy as anp
 import numpy as onp
-from autograd.extend import defvjp, primitive
+from autograd.extend import defvjp, notrace_primitive, primitive
 from autograd.numpy import *
+from autograd.numpy import numpy_wrapper
 from autograd.numpy.numpy_boxes import ArrayBox
 from autograd.numpy.numpy_vspaces import ArrayVSpace
 from flint import arb
@@ -35,6 +36,14 @@ class _BallVSpace(ArrayVSpace):
         return arb(1)
 
 
+@notrace_primitive
+def _metadata(x: Any) -> tuple[Any, ...]:
+    """autograd's record of an array, for a single ball too, which NumPy takes for a dtype's name."""
+    return ((), 0, onp.dtype(object), False) if isinstance(x, arb) else _array_metadata(x)
+
+
+_array_metadata = numpy_wrapper.metadata
+numpy_wrapper.metadata = _metadata
 ArrayBox.register(arb)
 _BallVSpace.register(arb, _BallVSpace)
 
