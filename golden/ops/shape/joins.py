@@ -74,7 +74,7 @@ def block_diag(tensors):
     flat = [np.reshape(t, (1, -1)) if t.ndim < 2 else t for t in tensors]
     width, rows, start = sum(t.shape[1] for t in flat), [], 0
     for t in flat:
-        zero = np.value(flat[0]).reshape(-1)[:1] * 0
+        zero = np.value(flat[0]).reshape(-1)[:1] * 0 + 0.0  # +0
         left = numpy.broadcast_to(zero, (t.shape[0], start))
         right = numpy.broadcast_to(zero, (t.shape[0], width - start - t.shape[1]))
         rows.append(np.concatenate([left, t, right], axis=1))
