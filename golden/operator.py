@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 Tolerance = dict[str, dict[str, dict[str, Any]]]
-TF32_WHY = "inputs rounded to 11 bits: 2 * 2^-11 * sum|a||b| is 2^14 u * scale, plus the IEEE bound"
+TF32_WHY = "inputs cut to 11 bits (a tensor core drops the rest where no kernel rounds it): 2 * 2^-10 * sum|a||b| is 2^15 u * scale, plus the IEEE bound"
 
 
 def _table(gauge: str, float32: float, float64: float, why: str, tf32: float | None = None) -> Tolerance:

@@ -8,7 +8,7 @@ from golden import Case, Operator, conditioned
 from golden import numpy_ad as np
 
 MODES = ("layouts", "channels_last", "math", "cudnn", "benchmark", "deterministic", "threads")
-TOLERANCE = conditioned(tf32=16400)
+TOLERANCE = conditioned(tf32=32800)
 operators = []
 
 

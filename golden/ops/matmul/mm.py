@@ -6,7 +6,7 @@ from golden import Case, Operator, conditioned
 from golden import numpy_ad as np
 
 MODES = ("layouts", "math", "deterministic", "threads")
-TOLERANCE = conditioned(tf32=16400)
+TOLERANCE = conditioned(tf32=32800)
 
 mm = Operator("aten::mm", tolerance=TOLERANCE, modes=MODES, scale="multilinear")
 bmm = Operator("aten::bmm", tolerance=TOLERANCE, modes=MODES, scale="multilinear")

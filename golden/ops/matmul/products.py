@@ -12,7 +12,7 @@ operators = []
 
 
 def add(schema, reference, second, cases, **options):
-    operator = Operator(f"aten::{schema}", **{"tolerance": conditioned(tf32=16400), "modes": MODES, "scale": "multilinear"} | options)
+    operator = Operator(f"aten::{schema}", **{"tolerance": conditioned(tf32=32800), "modes": MODES, "scale": "multilinear"} | options)
     operator.reference(reference)
     operator.second(second)
     operator.cases(cases)

@@ -7,7 +7,7 @@ import numpy
 from golden import Case, Operator, conditioned
 from golden import numpy_ad as np
 
-operator = Operator("aten::scaled_dot_product_attention", tolerance=conditioned(tf32=16400), modes=("layouts", "math", "deterministic", "threads"),
+operator = Operator("aten::scaled_dot_product_attention", tolerance=conditioned(tf32=32800), modes=("layouts", "math", "deterministic", "threads"),
                     differentiable=("query", "key", "value"), zero_gradient="the softmax over one key is 1, whatever query and key are",
                     # the memory-efficient kernel's backward accumulates with atomics (docs of torch.use_deterministic_algorithms)
                     nondeterministic=("cuda.backward",))
@@ -60,6 +60,29 @@ def attention_rows(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=F
         w = numpy.exp(s - s.max())
         out[b, row] = w @ v[b // times][seen] / w.sum()
     return out.reshape(*query.shape[:-1], value.shape[-1])
+
+
+@operator.backward_scale
+def backward_scale(gradients, upstream, query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
+    """P errs by its score's error; dS = P (dP - sum P dP) by u of the two terms that cancel, which the Jacobian does not show where one key takes all."""
+    heads = numpy.arange(query.shape[-3]) // (query.shape[-3] // key.shape[-3])
+    k, v, g = key[:, heads], value[:, heads], numpy.abs(upstream[0])
+    factor = scale or 1 / math.sqrt(query.shape[-1])
+    keep, mask = allowed(query, key, attn_mask, is_causal)
+    scores = numpy.einsum("...lk,...sk->...ls", query, k) * factor + (0 if mask is None else mask)
+    scores = numpy.where(True if keep is None else keep, scores, -numpy.inf)
+    top = scores.max(-1, keepdims=True)
+    p = numpy.exp(scores - numpy.where(numpy.isfinite(top), top, 0))
+    p = p / numpy.maximum(p.sum(-1, keepdims=True), 1e-300)
+    error = 1 + numpy.einsum("...lk,...sk->...ls", numpy.abs(query), numpy.abs(k)) * factor
+    p = p * (1 + error + (p * error).sum(-1, keepdims=True))
+    d = numpy.einsum("...lv,...sv->...ls", g, numpy.abs(v))
+    d = p * (d + (p * d).sum(-1, keepdims=True)) * factor
+    q_scale = numpy.einsum("...ls,...sk->...lk", d, numpy.abs(k))
+    k_scale, v_scale = numpy.einsum("...ls,...lk->...sk", d, numpy.abs(query)), numpy.einsum("...ls,...lv->...sv", p, g)
+    if enable_gqa:
+        k_scale, v_scale = (numpy.stack([x[:, heads == h].sum(1) for h in range(key.shape[-3])], axis=1) for x in (k_scale, v_scale))
+    return {"query": q_scale, "key": k_scale, "value": v_scale}
 
 
 @operator.cases

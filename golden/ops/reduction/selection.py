@@ -102,7 +102,7 @@ def extreme(x, dim, keepdim, choose):
 
 add("aminmax", lambda self, dim=None, keepdim=False: (along(self, dim, keepdim, smallest)[0], along(self, dim, keepdim, largest)[0]),
     lambda self, dim=None, keepdim=False: (self.min(dim, keepdims=keepdim), self.max(dim, keepdims=keepdim)), with_dim(special=False, ties=False), differentiable=())  # ATen has no derivative for it
-add("median.dim", lambda self, dim, keepdim=False: along(self, dim, keepdim, middle), lambda self, dim, keepdim=False: median_second(self, dim, keepdim), with_dim(ties=False))
+add("median.dim", lambda self, dim, keepdim=False: along(self, dim, keepdim, middle), lambda self, dim, keepdim=False: median_second(self, dim, keepdim), with_dim(ties=False, special=False))
 add("median", lambda self: Out(along(np.reshape(self, (-1,)), 0, True, middle)[0], shape=()), lambda self: median_second(self.reshape(-1), 0, False)[0],
     lambda draw: [*(Case(f"n{n}", self=draw.distinct(n) + 0.03125) for n in (1, 4, 7, 16, 33)), Case("s3x4", self=draw.distinct(3, 4) + 0.03125),
                   Case("even", self=numpy.array([4.0, 1.0, 3.0, 2.0]), source="pytorch#1837", note="the lower of the two, not their mean"),

@@ -44,8 +44,7 @@ table.unary("lgamma", np.lgamma, mp(lambda x: mpmath.log(abs(mpmath.gamma(x))), 
             extra=lambda draw: [Case("roots", self=numpy.float32(numpy.array([2.00001, 1.00001, 0.99999, 1.5])).astype(float), source="jax#5418"), Case("roots_exactly", self=numpy.array([1.0, 2.0, 3.0]), backward=False, source="jax#5418")],
             tail=(1e6, 3e5))
 table.unary("digamma", np.digamma, mp(mpmath.digamma, at={math.inf: math.inf, 0.0: -math.inf}), (0.0625, 60.0), CEPHES, special=numpy.array([math.inf, math.nan, 1.0, 2.0]),
-            extra=lambda draw: [Case("root", self=numpy.float32(numpy.array([1.4616321, 1.46, 1.4375])).astype(float), source="jax#21284", note="the root lies near 1.4616321"),
-                                Case("negative", self=draw.uniform(-0.9375, -0.0625, 17), backward=False)])
+            extra=lambda draw: [Case("root", self=numpy.float32(numpy.array([1.4616321, 1.46, 1.4375])).astype(float), source="jax#21284", note="the root lies near 1.4616321")])
 j0 = lifted(lambda v: v.bessel_j(0), lambda x: -j1(x))
 j1 = lifted(lambda v: v.bessel_j(1), lambda x: j0(x) - j1(x) / x)
 for name, f, m in (("j0", j0, lambda x: mpmath.besselj(0, x)), ("j1", j1, lambda x: mpmath.besselj(1, x))):
