@@ -8,7 +8,6 @@
 // clock. The suite's side is the whole check and its record as JSON, as a worker sends it. Start-up
 // and the loading of goldens, once a process, are outside of both.
 #include <ATen/ATen.h>
-#include <c10/core/CPUAllocator.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <chrono>
@@ -21,9 +20,11 @@
 #include "fixtures/argument.h"
 #include "fixtures/call.h"
 #include "fixtures/check.h"
+#include "fixtures/forms.h"
 #include "fixtures/lengths.h"
 #include "fixtures/mode.h"
 #include "fixtures/options.h"
+#include "fixtures/poison.h"
 
 namespace assay {
 namespace {
@@ -93,12 +94,20 @@ Bare bareOf(const OperatorFile& file, const Case& item, const Variant& variant) 
     bare.cut = std::make_shared<CutCase>(cutCase(file, item, variant));
     return bare;
   }
-  for (const auto& [name, one] : prepare(file, item, variant)) {
+  const auto arguments =
+      variant.form.empty() ? prepare(file, item, variant) : prepareForm(file, item, variant);
+  for (const auto& [name, one] : arguments) {
     const size_t dot = name.find('.');
-    const auto& value =
-        dot == std::string::npos
-            ? item.args.at(name)
-            : item.args.at(name.substr(0, dot)).at(std::stoul(name.substr(dot + 1)));
+    const auto base = name.substr(0, dot);
+    if (!item.args.contains(base)) {  // an out= tensor: made where it is used
+      const auto& view = one.argument;
+      bare.arguments.push_back({name, view.to(at::kCPU), view.scalar_type(), view.strides().vec(),
+                                view.storage_offset(), one.buffer.numel()});
+      continue;
+    }
+    const auto& value = dot == std::string::npos
+                            ? item.args.at(base)
+                            : item.args.at(base).at(std::stoul(name.substr(dot + 1)));
     bare.arguments.push_back(sourceOf(name, value, one, *file.data));
     bare.arguments.back().leaf = variant.backward && item.gradients.contains(name);
   }
@@ -225,8 +234,9 @@ std::vector<Pair> pairsOf(const Settings& settings, const std::string& device,
 }
 
 // The checks' side: what a worker does for each check, records sent to nobody.
-double suiteSeconds(const std::vector<Pair>& pairs, std::FILE* sink) {
-  poisonCpuAllocator();
+double suiteSeconds(const std::vector<Pair>& pairs, const std::string& deviceKind,
+                    std::FILE* sink) {
+  poisonMemory(deviceKind);
   const auto start = Clock::now();
   for (const auto& pair : pairs) {
     const Record record = pair.check();
@@ -238,7 +248,7 @@ double suiteSeconds(const std::vector<Pair>& pairs, std::FILE* sink) {
 }
 
 double bareSeconds(const std::vector<Pair>& pairs) {
-  c10::SetCPUAllocator(c10::GetDefaultCPUAllocator(), 1);  // filling with NaN is the suite's cost
+  stopPoisoning();  // filling with NaN is the suite's cost
   double total = 0;
   for (const auto& pair : pairs) total += runBare(pair.bare);
   return total;
@@ -263,7 +273,7 @@ int measure(const Settings& settings, const std::string& device) {
     double bestSuite = 0;
     double bestBare = 0;
     for (int round = 0; round < settings.repeat; ++round) {
-      const double now = suiteSeconds(pairs, sink);
+      const double now = suiteSeconds(pairs, settings.options.deviceKind, sink);
       const double nowBare = bareSeconds(pairs);
       bestSuite = round == 0 ? now : std::min(bestSuite, now);
       bestBare = round == 0 ? nowBare : std::min(bestBare, nowBare);
