@@ -174,6 +174,7 @@ double runBareCut(const Bare& bare) {
   for (const auto& run : parts) {
     for (size_t k = 0; k < run.front().size(); ++k) {
       std::vector<at::Tensor> one;
+      one.reserve(run.size());
       for (const auto& piece : run) one.push_back(piece[k]);
       if (one.front().defined()) at::cat(one).detach().to(at::kCPU);
     }
