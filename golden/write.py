@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -175,12 +176,29 @@ def render(operator: Operator, family: str) -> tuple[bytes, bytes, int]:
     return (json.dumps(document, indent=1) + "\n").encode(), data, len(cases)
 
 
+def render_model(build: Callable[[Callable[[str, np.ndarray], str]], dict[str, Any]]) -> tuple[bytes, bytes]:
+    """(JSON bytes, safetensors bytes) of a model; `build` stores its arrays by the function that it is given."""
+    tensors: dict[str, np.ndarray] = {}
+
+    def store(key: str, array: np.ndarray) -> str:
+        tensors[key] = np.asarray(array, order="C")
+        return key
+
+    document = {"format": 1, **build(store)}
+    data = save(dict(sorted(tensors.items())))
+    document |= {"data": f"{document['model']}.safetensors", "sha256": hashlib.sha256(data).hexdigest()}
+    return (json.dumps(document, indent=1) + "\n").encode(), data
+
+
 def index(root: Path) -> bytes:
     """index.json of what lies under root/data."""
-    rows = []
+    rows, models = [], []
     for path in sorted((root / "data").glob("*/*.json")):
         text = path.read_bytes()
         document = json.loads(text)
+        if "model" in document:
+            models.append({"model": document["model"], "json": str(path.relative_to(root)), "sha256": hashlib.sha256(text).hexdigest()})
+            continue
         rows.append(
             {
                 "operator": document["operator"],
@@ -190,4 +208,4 @@ def index(root: Path) -> bytes:
                 "cases": len(document["cases"]),
             }
         )
-    return (json.dumps({"format": 1, "operators": rows}, indent=1) + "\n").encode()
+    return (json.dumps({"format": 1, "operators": rows, "models": models}, indent=1) + "\n").encode()
