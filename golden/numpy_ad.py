@@ -70,12 +70,21 @@ def _polygamma(order: int) -> Callable[[Any], Any]:
     if order == 0:
         return lift(lambda v: v.digamma(), lambda x: polygamma(1, x))
     sign = -1 if order % 2 == 0 else 1
-    return lift(lambda v: sign * arb.fac_ui(order) * arb(order + 1).zeta(v), lambda x: polygamma(order + 1, x))
+    return lift(lambda v: sign * arb.fac_ui(order) * _hurwitz(order + 1, v), lambda x: polygamma(order + 1, x))
+
+
+def _hurwitz(s: int, a: arb) -> arb:
+    """zeta(s, a) for an integer s > 1; a <= 0 by zeta(s, a) = a^-s + zeta(s, a + 1), DLMF 25.11.3, which Arb does not do."""
+    steps = 1 - int(float(a.mid()) // 1) if a.is_finite() and float(a.mid()) <= 0 else 0
+    out = arb(s).zeta(a + steps)
+    for k in range(steps):
+        out += (a + k) ** -s
+    return out
 
 
 erf = lift(lambda v: v.erf(), lambda x: 2 / _sqrt_pi() * anp.exp(-x * x))
 erfc = lift(lambda v: v.erfc(), lambda x: -2 / _sqrt_pi() * anp.exp(-x * x))
-lgamma = lift(lambda v: v.lgamma(), lambda x: polygamma(0, x))
+lgamma = lift(lambda v: v.lgamma() if v > 0 else anp.abs(v.gamma()).log(), lambda x: polygamma(0, x))  # log |Gamma(x)|
 
 
 def digamma(x: Any) -> Any:
@@ -143,6 +152,8 @@ def where(condition: Any, a: Any, b: Any) -> Any:
     """numpy.where; the condition is of plain numbers, `value(x) > 0` say. Both branches must be finite."""
     if object in (onp.asarray(value(a)).dtype, onp.asarray(value(b)).dtype):
         a, b = (_as_ball(v) for v in (a, b))
+        if onp.ndim(condition) == onp.ndim(value(a)) == onp.ndim(value(b)) == 0:
+            return a if condition else b  # anp.where's gradient does not know a single ball
     return anp.where(mask(condition), a, b)
 
 

@@ -12,8 +12,9 @@ import numpy as np
 from golden.draw import Draw
 from golden.operator import Case, Operator, Tolerance, conditioned, exact, ulp
 
-MODES = ("layouts", "threads")
-LENGTHS = (1, 7, 8, 15, 16, 17, 31, 32, 33, 67)
+MODES = ("lengths", "forms", "layouts", "threads")
+LENGTHS = (1, 7, 16, 17, 32, 33, 67)
+LONG = 521  # a prime: what the mode `lengths` cuts into calls of 1 to 67 elements; forward only
 # One set for all: signed zeros, infinities, NaN of both signs, subnormals, 1 +- ulp, half integers, the ends of float32's integers, the largest.
 SPECIAL = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, -np.nan, 2.0**-149, -(2.0**-149), 2.0**-127, -(2.0**-127), 1.0, -1.0, 1 + 2.0**-23, 1 - 2.0**-24,
                     0.5, -0.5, 1.5, -1.5, 2.5, -2.5, 3.0, -3.0, 16777215.0, 16777216.0, 8388609.0, -8388609.0, float(np.finfo(np.float32).max), -float(np.finfo(np.float32).max)])
@@ -53,21 +54,30 @@ def spread(draw: Draw, domain: tuple[float, float], *shape: int) -> np.ndarray:
     return draw.uniform(low, high, *shape)
 
 
+def long(draw: Draw, domain: tuple[float, float]) -> np.ndarray:
+    """LONG numbers of the domain, drawn again by the suites where they are uniform."""
+    return spread(draw, domain, LONG) if domain[0] > 0 and domain[1] / domain[0] > 1e4 else draw.uniform(*domain, LONG, stored=False)
+
+
 def unary_cases(name: str, domain: tuple[float, float], special: bool | np.ndarray = True, tail: tuple[float, ...] = (), extra: Callable[[Draw], Iterator[Case]] | None = None,
-                argument: str = "self", attributes: dict[str, Any] | None = None, full: bool = True, note: str | None = None, single: str | None = None) -> Callable[[Draw], Iterator[Case]]:
+                argument: str = "self", attributes: dict[str, Any] | None = None, full: bool = True, note: str | None = None, single: str | None = None, tail_source: str | None = None) -> Callable[[Draw], Iterator[Case]]:
     given = attributes or {}
 
     def cases(draw: Draw) -> Iterator[Case]:
         for n in LENGTHS:
             yield Case(f"n{n}", args={argument: spread(draw, domain, n), **given}, trivial=single if n == 1 else None)
         yield Case("s5x6", args={argument: spread(draw, domain, 5, 6), **given})
+        yield Case("scalar", args={argument: np.asarray(spread(draw, domain)), **given}, backward=False, trivial="one element may become 0")
+        yield Case("empty", args={argument: np.zeros((0,)), **given}, trivial="no element")
+        yield Case("empty_2d", args={argument: np.zeros((3, 0)), **given}, backward=False, trivial="no element")
+        yield Case(f"n{LONG}", args={argument: long(draw, domain), **given}, backward=False)
         if full:
             values = spread(draw, domain, 17)
             yield Case("full_mantissa", args={argument: np.clip(values * (1 + draw.uniform(0, 1, 17) * 2.0**-26), *domain), **given}, dtypes=("float64",))
         if special is not False:
             yield Case("special", args={argument: SPECIAL if special is True else special, **given}, special=True, note=note)
         if tail:
-            yield Case("tail", args={argument: np.array(tail), **given}, note="where the result saturates, its gradient still has a value")
+            yield Case("tail", args={argument: np.array(tail), **given}, source=tail_source, note="where the result saturates, its gradient still has a value")
         yield from extra(draw) if extra else ()
 
     return cases
@@ -88,10 +98,10 @@ class Table:
         return operator
 
     def unary(self, schema: str, reference: Callable[[Any], Any], second: Callable[[Any], Any], domain: tuple[float, float], tolerance: Tolerance, *, special: bool | np.ndarray = True,
-              tail: tuple[float, ...] = (), extra: Callable[[Draw], Iterator[Case]] | None = None, full: bool = True, note: str | None = None, **options: Any) -> Operator:
+              tail: tuple[float, ...] = (), extra: Callable[[Draw], Iterator[Case]] | None = None, full: bool = True, note: str | None = None, tail_source: str | None = None, **options: Any) -> Operator:
         """A smooth function of one tensor on `domain`."""
         return self.add(schema, lambda self, **a: reference(self, **a), lambda self, **a: second(self, **a),
-                        unary_cases(schema, domain, special, tail, extra, full=full, note=note), tolerance, **options)
+                        unary_cases(schema, domain, special, tail, extra, full=full, note=note, tail_source=tail_source), tolerance, **options)
 
     def step(self, schema: str, function: Callable[..., Any], second: Callable[..., Any], *, special: bool = True, extra: Callable[[Draw], Iterator[Case]] | None = None, low: float = -8.0,
              high: float = 8.0, attributes: dict[str, Any] | None = None, **options: Any) -> Operator:
@@ -111,6 +121,10 @@ class Table:
             for n in LENGTHS:
                 yield Case(f"n{n}", args={names[0]: spread(draw, first, n), names[1]: spread(draw, other, n), **given}, trivial="one element may become 0" if n == 1 and options.get("plain") else None)
             yield Case("s5x6", args={names[0]: spread(draw, first, 5, 6), names[1]: spread(draw, other, 5, 6), **given})
+            yield Case(f"n{LONG}", args={names[0]: long(draw, first), names[1]: long(draw, other), **given}, backward=False)
+            yield Case("scalars", args={names[0]: np.asarray(spread(draw, first)), names[1]: np.asarray(spread(draw, other)), **given}, backward=False, trivial="one element may become 0")
+            yield Case("empty", args={names[0]: np.zeros((0,)), names[1]: np.zeros((0,)), **given}, backward=False, trivial="no element")
+            yield Case("empty_broadcast", args={names[0]: np.zeros((3, 0)), names[1]: np.ones((1,)), **given}, backward=False, trivial="no element")
             yield Case("broadcast", args={names[0]: spread(draw, first, 3, 1), names[1]: spread(draw, other, 4), **given})
             a, b = special if special is not None else every_pair()
             if len(a):
