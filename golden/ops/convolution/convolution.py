@@ -119,13 +119,21 @@ def transposed_cases(draw, spatial, size, n):
 
 
 def extra_2d(draw):
-    for c in (23, 24, 25, 32):
+    for c in (23, 24, 25, 31, 32, 33):
         yield Case(f"depthwise_{c}", input=draw.normal(1, c, 6, 6), weight=draw.normal(c, 1, 3, 3), stride=(2, 2), padding=(1, 1), groups=c, source="pytorch#50042")
     yield Case("depthwise_ones", input=numpy.ones((1, 24, 6, 6)), weight=numpy.ones((24, 1, 3, 3)), stride=(2, 2), padding=(1, 1), groups=24, source="pytorch#50042")
     yield Case("six_channels", input=draw.normal(1, 6, 5, 5), weight=draw.normal(8, 6, 3, 3), source="pytorch#21597")
     yield Case("lenet_stride_75", input=draw.normal(1, 6, 15, 11), weight=draw.normal(16, 6, 5, 5), bias=draw.normal(16), stride=(7, 5), source="paddle#64591")
     for c in (31, 32, 33):
         yield Case(f"k{c}", input=draw.normal(1, c, 5, 5), weight=draw.normal(c, c, 3, 3), padding=(1, 1), source="mlx#4242")
+    zeros = numpy.zeros((1, 8, 5, 6))
+    zeros[:, 3, 1:4, 2] = draw.normal(1, 3)
+    yield Case("structural_zeros", input=zeros, weight=draw.normal(8, 8, 3, 3), padding=(1, 1), source="mlx#4242", note="one column of one channel: a transform's rounding shows where only zeros are summed")
+    yield Case("k64_integers", input=draw.integers(-3, 4, 1, 32, 4, 4).astype(float), weight=draw.integers(-3, 4, 64, 32, 3, 3).astype(float), padding=(1, 1), backward=False, source="mlx#4242",
+               note="integers: exact in any order of IEEE additions")
+    for shape, kernel in (((3, 1, 1, 7), (1, 3)), ((1, 5, 6, 1), (3, 1)), ((2, 8, 1, 1), (3, 3))):
+        yield Case(f"size_1_{'x'.join(map(str, shape))}", input=draw.normal(*shape), weight=draw.normal(4, shape[1], *kernel), bias=draw.normal(4), padding=tuple(k // 2 for k in kernel),
+                   source="pytorch#82060", note="strides of axes of size 1 are ambiguous between the layouts")
     wide = 2.0 ** draw.integers(-26, 27, 6, 3, 3, 3)
     yield Case("non_negative", input=draw.uniform(0, 2.0**-6, 1, 3, 6, 6), weight=wide, source="pytorch#30934", note="a sum of non-negative products is not negative")
 
@@ -152,3 +160,82 @@ for spatial, size, n in ((1, (9,), 8), (2, (7, 6), 8), (3, (4, 3, 4), 5)):
                 definition(input, weight, bias, stride, padding, dilation, groups, output_padding))
     back.cases(lambda draw, spatial=spatial, size=size, n=n: transposed_cases(draw, spatial, tuple(s // 2 + 1 for s in size), n))
     operators += [ahead, back]
+
+
+# The same through other doors: convolution and _convolution (all dimensions, both directions), and padding by name ---------------------------
+
+
+transpose_of = transposed
+
+
+def general(name, library):
+    """`library`: benchmark, deterministic, cudnn_enabled, allow_tf32, which change no value beyond the bound."""
+    operator = Operator(f"aten::{name}", tolerance=TOLERANCE, modes=MODES, scale="multilinear", nondeterministic=("cuda.forward", "cuda.backward"))
+
+    @operator.reference
+    def reference(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, **_):
+        if transposed:
+            return transpose_of(input, weight, bias, stride, padding, output_padding, groups, dilation)
+        return convolution(input, weight, bias, stride, padding, dilation, groups)
+
+    @operator.second
+    def second(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, **_):
+        return definition(input, weight, bias, stride, padding, dilation, groups, output_padding if transposed else None)
+
+    @operator.cases
+    def cases(draw):
+        more = {"benchmark": False, "deterministic": False, "cudnn_enabled": True, "allow_tf32": False} if library else {}
+        for spatial, size in ((1, (7,)), (2, (5, 4)), (3, (3, 2, 3))):
+            for transposed in (False, True):
+                for row, (stride, dilation, groups, padding, extra) in enumerate(attributes(spatial, 4)):
+                    extra = tuple(min(e, max(s, d) - 1) for e, s, d in zip(extra, stride, dilation, strict=True))
+                    # dilation 2 and kernel 3 span five: padding makes room
+                    padding = tuple(max(p, -(-(d * 2 + 1 - n) // 2)) for p, d, n in zip(padding, dilation, size, strict=True))
+                    yield Case(f"{spatial}d_{'back' if transposed else 'ahead'}_{row}", input=draw.normal(1, 4, *size), weight=draw.normal(4, 4 // groups, *(3,) * spatial),
+                               bias=draw.normal(4) if row % 2 else None, stride=stride, padding=padding, dilation=dilation, transposed=transposed,
+                               output_padding=extra if transposed else (0,) * spatial, groups=groups, **more)
+        if not library:
+            for c in (25, 33):
+                yield Case(f"depthwise_{c}", input=draw.normal(1, c, 3, 3), weight=draw.normal(c, 1, 3, 3), bias=None, stride=(1, 1), padding=(1, 1), dilation=(1, 1), transposed=False,
+                           output_padding=(0, 0), groups=c, source="pytorch#50042")
+
+    return operator
+
+
+def named(spatial, size):
+    """padding="same" adds dilation (kernel - 1) zeros an axis, the odd one behind; "valid" adds none."""
+    operator = Operator(f"aten::conv{spatial}d.padding", tolerance=TOLERANCE, modes=tuple(m for m in MODES if spatial > 1 or m != "channels_last"), scale="multilinear",
+                        nondeterministic=("cuda.backward",))
+
+    def sides(weight, padding, dilation):
+        whole = [d * (k - 1) if padding == "same" else 0 for d, k in zip(dilation, weight.shape[2:], strict=True)]
+        return [w // 2 for w in whole], [w - w // 2 for w in whole]
+
+    @operator.reference
+    def reference(input, weight, bias, stride, padding, dilation, groups):
+        return with_bias(correlate(padded(input, *sides(weight, padding, dilation)), weight, stride, dilation, groups), bias)
+
+    @operator.second
+    def second(input, weight, bias, stride, padding, dilation, groups):
+        before, after = sides(weight, padding, dilation)
+        wide = numpy.pad(input, ((0, 0), (0, 0), *zip(before, after, strict=True)))
+        return definition(wide, weight, bias, stride, (0,) * spatial, dilation, groups)
+
+    @operator.cases
+    def cases(draw):
+        for kernel, dilation, groups in ((3, 1, 1), (2, 1, 2), (2, 2, 1), (4, 1, 4), (1, 1, 1)):
+            shape = tuple(max(kernel - k, 1) for k in range(spatial))
+            yield Case(f"same_k{kernel}_d{dilation}_g{groups}", input=draw.normal(2, 4, *size), weight=draw.normal(4, 4 // groups, *shape), bias=draw.normal(4), stride=(1,) * spatial,
+                       padding="same", dilation=(dilation,) * spatial, groups=groups)
+        yield Case("same_counting", input=numpy.ones((1, 1, *size)), weight=numpy.ones((1, 1, *(2,) * spatial)), bias=None, stride=(1,) * spatial, padding="same", dilation=(1,) * spatial,
+                   groups=1, note="an even kernel: the odd zero is behind")
+        for stride, dilation, groups in ((1, 1, 1), (2, 1, 2)):
+            yield Case(f"valid_s{stride}_d{dilation}_g{groups}", input=draw.normal(2, 4, *size), weight=draw.normal(4, 4 // groups, *(2,) * spatial), bias=None, stride=(stride,) * spatial,
+                       padding="valid", dilation=(dilation,) * spatial, groups=groups)
+        yield Case("same_strided", input=draw.normal(1, 1, *size), weight=draw.normal(1, 1, *(3,) * spatial), bias=None, stride=(2,) * spatial, padding="same", dilation=(1,) * spatial,
+                   groups=1, expect="error", note="documented: same is not for a stride")
+
+    return operator
+
+
+operators += [general("convolution", False), general("_convolution", True), named(1, (7,)), named(2, (5, 4)), named(3, (3, 4, 3))]

@@ -100,6 +100,8 @@ def batch(schema, outputs, library=False):
                         given["momentum"] = 0.0
                     yield Case(f"{'train' if training else 'eval'}_{label}", input=x, **given, source=source, **more)
         yield Case("train_size_1_spatial", input=draw.normal(4, 16, 1, 1), **fixed(16, True, True, 0.5), source="pytorch#107199", note="channels_last with H = W = 1")
+        yield Case("eval_size_1_spatial", input=draw.normal(4, 16, 1, 1), **fixed(16, True, False, 0.5), source="pytorch#107199",
+                   note="where H W = 1 every layout is channels_last; a weight and statistics with gaps between their elements are to be read as such")
         yield Case("train_halves", input=numpy.array([0.0, 0.0, 10.0, 10.0]).reshape(4, 1), **fixed(1, True, True, 0.25), source="pytorch#1051",
                    note="the whole batch: +-1 before weight and bias; two shards of it would give zeros")
 
@@ -107,6 +109,80 @@ def batch(schema, outputs, library=False):
 
 
 operators += [batch("batch_norm", False, library=True), batch("native_batch_norm", True), batch("_native_batch_norm_legit", True)]
+
+
+
+def moved(schema, update):
+    """The operators behind batch_norm since 2.3: with statistics that move, or that stay; the reserve is a backend's own."""
+    operator = Operator(f"aten::{schema}", tolerance=conditioned(), modes=("layouts", "channels_last", "deterministic", "threads"), differentiable=("input", "weight", "bias"),
+                        mutates=("running_mean", "running_var"))
+    reserve = {"shape": (0,), "unchecked": "the reserve belongs to the backend"}
+
+    @operator.reference
+    def reference(input, weight, bias, running_mean, running_var, momentum, eps):
+        if not update:
+            y = affine((input - along(running_mean, input)) / np.sqrt(along(running_var, input) + eps), weight, bias)
+            return (y, Out(shape=(0,), unchecked="nothing is saved in evaluation"), Out(shape=(0,), unchecked="nothing is saved in evaluation"), Out(**reserve), running_mean, running_var)
+        mean, var, n = moments(input, (0, *range(2, input.ndim)))
+        y = affine((input - mean) / np.sqrt(var + eps), weight, bias)
+        mean, var = np.reshape(mean, (-1,)), np.reshape(var, (-1,))
+        return (y, Out(mean, constant=True), Out(1 / np.sqrt(var + eps), constant=True), Out(**reserve), (1 - momentum) * running_mean + momentum * mean,
+                (1 - momentum) * running_var + momentum * var * n / (n - 1))
+
+    @operator.second
+    def second(input, weight, bias, running_mean, running_var, momentum, eps):
+        sets = [(slice(None), c) for c in range(input.shape[1])]
+        y = loops(input, sets, wide(weight, input, 1.0), wide(bias, input, 0.0), eps, None if update else (running_mean, running_var))
+        if not update:
+            return y, None, None, None, running_mean, running_var
+        mean = numpy.array([input[s].mean() for s in sets])
+        var, unbiased = (numpy.array([input[s].var(ddof=d) for s in sets]) for d in (0, 1))
+        return y, mean, 1 / numpy.sqrt(var + eps), None, running_mean + momentum * (mean - running_mean), running_var + momentum * (unbiased - running_var)
+
+    @operator.cases
+    def cases(draw):
+        def fixed(c, is_affine=True):
+            return {"weight": draw.uniform(0.5, 2, c) if is_affine else None, "bias": draw.normal(c) if is_affine else None, "running_mean": draw.normal(c),
+                    "running_var": draw.uniform(0.5, 2, c), "momentum": 0.125, "eps": EPS}
+
+        for shape in ((3, 2), (2, 3, 5), (2, 3, 2, 3), (2, 2, 2, 1, 3)):
+            for is_affine in (True, False):
+                yield Case(f"s{'x'.join(map(str, shape))}_affine{int(is_affine)}", input=draw.normal(*shape), **fixed(shape[1], is_affine))
+        yield Case("offset_1000", input=draw.integers(-64, 65, 4, 2, 3) / 16 + 1000.0, **fixed(2), source="pytorch#51102")
+        yield Case("size_1_spatial", input=draw.normal(4, 16, 1, 1), **fixed(16), source="pytorch#107199", note="channels_last with H = W = 1")
+
+    return operator
+
+
+stateless = Operator("aten::_native_batch_norm_legit.no_stats", tolerance=conditioned(), modes=("layouts", "channels_last", "deterministic", "threads"))
+
+
+@stateless.reference
+def stateless_reference(input, weight, bias, training, momentum, eps):
+    mean, var, _ = moments(input, (0, *range(2, input.ndim)))
+    return (affine((input - mean) / np.sqrt(var + eps), weight, bias), Out(np.reshape(mean, (-1,)), constant=True), Out(np.reshape(1 / np.sqrt(var + eps), (-1,)), constant=True))
+
+
+@stateless.second
+def stateless_second(input, weight, bias, training, momentum, eps):
+    sets = [(slice(None), c) for c in range(input.shape[1])]
+    y = loops(input, sets, wide(weight, input, 1.0), wide(bias, input, 0.0), eps)
+    return y, numpy.array([input[s].mean() for s in sets]), numpy.array([1 / math.sqrt(input[s].var() + eps) for s in sets])
+
+
+@stateless.cases
+def stateless_cases(draw):
+    for shape in ((3, 2), (2, 3, 5), (2, 3, 2, 3), (1, 2, 2, 1, 3), (4, 17)):
+        for is_affine in (True, False):
+            yield Case(f"s{'x'.join(map(str, shape))}_affine{int(is_affine)}", input=draw.normal(*shape), weight=draw.uniform(0.5, 2, shape[1]) if is_affine else None,
+                       bias=draw.normal(shape[1]) if is_affine else None, training=True, momentum=0.125, eps=EPS)
+    yield Case("offset_1000", input=draw.integers(-64, 65, 4, 2, 3) / 16 + 1000.0, weight=draw.uniform(0.5, 2, 2), bias=draw.normal(2), training=True, momentum=0.125, eps=EPS,
+               source="pytorch#51102")
+    yield Case("size_1_spatial", input=draw.normal(4, 16, 1, 1), weight=draw.uniform(0.5, 2, 16), bias=draw.normal(16), training=True, momentum=0.125, eps=EPS, source="pytorch#107199",
+               note="channels_last with H = W = 1")
+
+
+operators += [stateless, moved("_batch_norm_with_update", True), moved("_batch_norm_no_update", False)]
 
 # Layer, RMS ------------------------------------------------------------------------------------------------------------------------
 

@@ -73,6 +73,10 @@ def fixed(n):
             for include in (True, False):
                 yield Case(f"report_pad{int(include)}", self=numpy.arange(16.0).reshape(1, 1, 4, 4), kernel_size=(1, 2), stride=(2, 2), padding=(0, 1), ceil_mode=True,
                            count_include_pad=include, source="pytorch#36977", note="a third row of windows would lie outside: it gave NaN")
+            for name, kernel, stride, padding in (("k12_s11_p01", (1, 2), (1, 1), (0, 1)), ("k31_s12_p10", (3, 1), (1, 2), (1, 0)), ("k32_s21_p11", (3, 2), (2, 1), (1, 1))):
+                for include in (True, False):
+                    yield Case(f"{name}_pad{int(include)}", self=draw.normal(1, 5, 4, 4), kernel_size=kernel, stride=stride, padding=padding, count_include_pad=include)
+            yield Case("ones_c32", self=numpy.ones((1, 32, 3, 3)), kernel_size=(3, 3), stride=(1, 1), padding=(1, 1), source="pytorch#36977", note="the output counts the inputs a window sees")
             yield Case("overhang", self=numpy.arange(49.0).reshape(1, 1, 7, 7), kernel_size=(2, 2), stride=(3, 3), ceil_mode=True, source="coremltools#2844",
                        note="what ceil_mode adds on the right is no padding and is not counted")
             yield Case("no_batch_9_channels", self=draw.normal(1, 9, 5, 5), kernel_size=(3, 2), stride=(2, 1), padding=(1, 0))

@@ -177,29 +177,32 @@ sampler.zero_gradient = "nearest does not depend on the grid but in jumps"
 
 @affine.reference
 def affine_reference(theta, size, align_corners):
-    n, _, h, w = size
+    """theta (N, n, n + 1) times (x, y[, z], 1) at the pixels' centres."""
+    n, _, *sizes = size
+
     def axis(k):
         if k == 1:
             return np.balls(numpy.zeros(1))
         line = (np.balls(numpy.arange(k, dtype=float)) * 2 - (k - 1)) / (k - 1)
         return line if align_corners else line * (k - 1) / k
 
-    base = np.stack([numpy.broadcast_to(axis(w)[None], (h, w)), numpy.broadcast_to(axis(h)[:, None], (h, w)), np.balls(numpy.ones((h, w)))], axis=-1)
-    return np.einsum("hwk,nik->nhwi", base, theta)
+    lines = [numpy.broadcast_to(axis(m).reshape([-1 if k == d else 1 for k in range(len(sizes))]), sizes) for d, m in enumerate(sizes)]
+    base = np.stack([*lines[::-1], np.balls(numpy.ones(sizes))], axis=-1)
+    return np.reshape(np.einsum("pk,nik->npi", base.reshape(-1, len(sizes) + 1), theta), (n, *sizes, len(sizes)))
 
 
 @affine.second
 def affine_second(theta, size, align_corners):
-    n, _, h, w = size
-    out = numpy.zeros((n, h, w, 2))
-    for b, i, j in numpy.ndindex(n, h, w):
-        place = [(2 * k / (m - 1) - 1 if m > 1 else 0.0) if align_corners else (2 * k + 1) / m - 1 for k, m in ((j, w), (i, h))]
-        out[b, i, j] = theta[b] @ numpy.array([*place, 1.0])
+    n, _, *sizes = size
+    out = numpy.zeros((n, *sizes, len(sizes)))
+    for b, *at in numpy.ndindex(n, *sizes):
+        place = [(2 * k / (m - 1) - 1 if m > 1 else 0.0) if align_corners else (2 * k + 1) / m - 1 for k, m in zip(at[::-1], sizes[::-1], strict=True)]
+        out[(b, *at)] = theta[b] @ numpy.array([*place, 1.0])
     return out
 
 
 @affine.cases
 def affine_cases(draw):
     for align in (False, True):
-        for size in ((2, 1, 3, 4), (1, 2, 1, 5)):
-            yield Case(f"s{'x'.join(map(str, size))}_ac{int(align)}", theta=draw.normal(size[0], 2, 3), size=size, align_corners=align)
+        for size in ((2, 1, 3, 4), (1, 2, 1, 5), (1, 1, 2, 3, 2), (2, 1, 1, 2, 4)):
+            yield Case(f"s{'x'.join(map(str, size))}_ac{int(align)}", theta=draw.normal(size[0], len(size) - 2, len(size) - 1), size=size, align_corners=align)

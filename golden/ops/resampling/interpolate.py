@@ -62,15 +62,34 @@ def antialias_taps(dst, size, out, align_corners, scale):
     return [(i, w / total) for i, w in weights]
 
 
+def keys_half(d):
+    """Keys' kernel with a = -1/2, which antialiasing takes (as Pillow)."""
+    a, d = Fraction(-1, 2), abs(d)
+    return ((a + 2) * d - (a + 3)) * d * d + 1 if d < 1 else ((d - 5) * d + 8) * d * a - 4 * a if d < 2 else Fraction(0)
+
+
+def antialias_cubic_taps(dst, size, out, align_corners, scale):
+    """Keys' kernel stretched by the scale where that is above 1, normalized (as Pillow)."""
+    ratio = Fraction(size, out) if not scale else 1 / Fraction(scale)
+    stretch = max(ratio, 1)
+    centre = ratio * (dst + Fraction(1, 2))
+    low, high = max(int(centre - 2 * stretch + Fraction(1, 2)), 0), min(int(centre + 2 * stretch + Fraction(1, 2)), size)
+    weights = [(i, keys_half((i - centre + Fraction(1, 2)) / stretch)) for i in range(low, high)]
+    total = sum(w for _, w in weights)
+    return [(i, w / total) for i, w in weights]
+
+
 def matrices(taps, sizes, outs, align_corners, scales):
     """Per axis: exact weights (object array of Fractions) and the 0/1 matrix of taps."""
     pairs = []
     for size, out, scale in zip(sizes, outs, scales, strict=True):
         w, s = numpy.full((out, size), Fraction(0), dtype=object), numpy.zeros((out, size))
+        # An antialiased weight is a kernel over its stretch r, at a coordinate that errs by 3 u size: it errs by 3 u (size / r) / r.
+        stretch = max(size / out if not scale else 1 / scale, 1) if taps in (antialias_taps, antialias_cubic_taps) else 1
         for dst in range(out):
             for i, t in taps(dst, size, out, align_corners, scale):
                 w[dst, i] += t
-                s[dst, i] = 1
+                s[dst, i] = 1 / stretch
         pairs.append((w, s))
     return pairs
 
@@ -148,44 +167,99 @@ def vec_cases(draw):
     yield Case("down", input=draw.normal(1, 2, 9, 8), output_size=None, align_corners=False, scale_factors=(0.5, 0.25))
 
 
+def vec(n, base, out, *factors, corners=(False, True)):
+    """The overload that takes a size or scale factors: out = floor(in factor), and the factor counts, not in / out."""
+    def cases(draw):
+        for align_corners in corners:
+            yield Case(f"size_ac{int(align_corners)}", input=draw.normal(2, 3, *base), output_size=out, align_corners=align_corners, scale_factors=None)
+            for k, factor in enumerate(factors):
+                yield Case(f"factors{k}_ac{int(align_corners)}", input=draw.normal(2, 3, *base), output_size=None, align_corners=align_corners, scale_factors=factor)
+        yield Case("channels_9", input=draw.normal(1, 9, *base), output_size=out, align_corners=False, scale_factors=None)
+
+    return cases
+
+
+def antialias_cases(draw):
+    yield from sized(2, (9, 8), ((4, 3), (5, 8), (12, 10), (1, 2)), corners=(False,))(draw)
+    yield Case("ones", self=numpy.ones((1, 3, 7, 9)), output_size=(2, 4), align_corners=False, source="vision#7671", note="the weights sum to 1: ones stay ones")
+    yield Case("down_941_to_10", self=draw.normal(1, 1, 2, 941), output_size=(2, 10), align_corners=False, source="vision#7671",
+               note="an extreme reduction: the weights of a window have to fit into shared memory")
+    yield Case("down_1950_to_5", self=draw.normal(1, 1, 1, 1950), output_size=(1, 5), align_corners=False, source="vision#7671",
+               note="the same: 390 inputs a window and more, in float32 too")
+
+
 resampler("upsample_linear1d", linear_taps, 1, sized(1, (5,), ((10,), (7,), (2,), (1,), (33,))))
 resampler("upsample_bilinear2d", linear_taps, 2, bilinear_cases)
 resampler("upsample_bilinear2d.vec", linear_taps, 2, vec_cases, first="input")
 resampler("upsample_trilinear3d", linear_taps, 3, sized(3, (2, 3, 2), ((4, 6, 4), (3, 2, 5), (1, 1, 1))))
 resampler("upsample_bicubic2d", cubic_taps, 2, sized(2, (4, 5), ((8, 10), (7, 6), (2, 3), (4, 5))))
-resampler("_upsample_bilinear2d_aa", antialias_taps, 2, sized(2, (9, 8), ((4, 3), (5, 8), (12, 10), (1, 2)), corners=(False,)))
+resampler("upsample_linear1d.vec", linear_taps, 1, vec(1, (5,), (8,), (1.5,), (0.5,)), first="input")
+resampler("upsample_trilinear3d.vec", linear_taps, 3, vec(3, (2, 3, 2), (3, 4, 5), (2.0, 1.5, 2.5), (0.5, 0.75, 0.5)), first="input")
+resampler("upsample_bicubic2d.vec", cubic_taps, 2, vec(2, (3, 4), (5, 7), (2.0, 1.5), (0.75, 0.5)), first="input")
+resampler("_upsample_bilinear2d_aa", antialias_taps, 2, antialias_cases)
+resampler("_upsample_bicubic2d_aa", antialias_cubic_taps, 2, antialias_cases)
+resampler("_upsample_bilinear2d_aa.vec", antialias_taps, 2, vec(2, (9, 8), (4, 3), (0.5, 0.375), (1.5, 0.25), corners=(False,)), first="input")
+resampler("_upsample_bicubic2d_aa.vec", antialias_cubic_taps, 2, vec(2, (9, 8), (4, 3), (0.5, 0.375), (1.5, 0.25), corners=(False,)), first="input")
 
 
 # Nearest: exact copies ----------------------------------------------------------------------------------------------------------------
 
 
-def nearest(schema, n, half):
+def nearest(schema, n, half, vector=False):
+    """Source index floor((dst + half) in / out), or / scale where one is given; `half` is 1/2 in the exact modes."""
     operator = Operator(f"aten::{schema}", tolerance=exact(), backward_tolerance=conditioned(), plain=True, scale="multilinear",
                         modes=MODES if n > 1 else ("layouts", "deterministic", "threads"), nondeterministic=("cuda.backward",))
+    first = "input" if vector else "self"
+    names = ("scales",) if n == 1 else ("scales_d", "scales_h", "scales_w")[-n:]
 
-    def rows(x, output_size):
-        return [[min(math.floor((k + half) * Fraction(size, out)), size - 1) for k in range(out)] for size, out in zip(x.shape[2:], output_size, strict=True)]
+    def rows(x, output_size, given):
+        factors = given.get("scale_factors") or [given.get(k) for k in names]
+        outs = output_size if output_size is not None else [math.floor(s * f) for s, f in zip(x.shape[2:], factors, strict=True)]
+        found = []
+        for size, out, f in zip(x.shape[2:], outs, factors, strict=True):
+            ratio = Fraction(size, out) if not f else 1 / Fraction(f)
+            sources = [(k + half) * ratio for k in range(out)]
+            for kind in (numpy.float32, numpy.float64):  # ATen multiplies by a rounded ratio: it must not decide a source that is a whole number
+                if any(math.floor(kind(k + half) * kind(ratio)) != math.floor(v) for k, v in enumerate(sources)):
+                    raise ValueError(f"{size} to {out}: rounding decides the source index")
+            found.append([min(math.floor(v), size - 1) for v in sources])
+        return found
 
     @operator.reference
-    def reference(self, output_size, **_):
-        for axis, row in enumerate(rows(self, output_size), 2):
-            self = self[(*(slice(None),) * axis, numpy.array(row))]
-        return self
+    def reference(**args):
+        x = args[first]
+        for axis, row in enumerate(rows(x, args["output_size"], args), 2):
+            x = x[(*(slice(None),) * axis, numpy.array(row))]
+        return x
 
-    operator.second(lambda self, output_size, **_: self[numpy.ix_(range(self.shape[0]), range(self.shape[1]), *rows(self, output_size))])
+    @operator.second
+    def second(**args):
+        x = args[first]
+        return x[numpy.ix_(range(x.shape[0]), range(x.shape[1]), *rows(x, args["output_size"], args))]
 
     @operator.cases
     def cases(draw):
         base = {1: (5,), 2: (4, 5), 3: (2, 3, 2)}[n]
+        if vector:
+            yield Case("size", input=draw.normal(2, 3, *base), output_size=tuple(s * 2 for s in base), scale_factors=None)
+            for name, factor in (("2", 2.0), ("half", 0.5), ("4", 4.0)):
+                yield Case(f"factor_{name}", input=draw.normal(2, 3, *base), output_size=None, scale_factors=(factor,) * n)
+            yield Case("factor_13_8", input=draw.normal(1, 2, *(3,) * n), output_size=None, scale_factors=(1.625,) * n, source="FlagGems#5217",
+                       note="3 to 4: the factor 13/8 counts, not in / out")
+            yield Case("channels_9", input=draw.normal(1, 9, *base), output_size=tuple(s * 2 for s in base), scale_factors=None)
+            return
         for factor in (1, 2, 3):
             yield Case(f"times_{factor}", self=draw.normal(2, 3, *base), output_size=tuple(s * factor for s in base))
         yield Case("odd_sizes", self=draw.normal(1, 2, *base), output_size=tuple(s + 3 for s in base))
         yield Case("down", self=draw.normal(1, 2, *(s * 2 + 1 for s in base)), output_size=base)
         yield Case("special", self=numpy.resize(numpy.array([1.0, numpy.nan, -0.0, numpy.inf, -numpy.inf]), (1, 1, *base)), output_size=tuple(s * 2 for s in base), special=True)
+        yield Case("scales", self=draw.normal(1, 2, *(3,) * n), output_size=(4,) * n, **dict.fromkeys(names, 1.625), source="FlagGems#5217",
+                   note="the factor that is given counts, not in / out")
 
     operators.append(operator)
 
 
 for n in (1, 2, 3):
-    nearest(f"upsample_nearest{n}d", n, Fraction(0))
-    nearest(f"_upsample_nearest_exact{n}d", n, Fraction(1, 2))
+    for overload in ("", ".vec"):
+        nearest(f"upsample_nearest{n}d{overload}", n, Fraction(0), bool(overload))
+        nearest(f"_upsample_nearest_exact{n}d{overload}", n, Fraction(1, 2), bool(overload))
