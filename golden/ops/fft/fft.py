@@ -154,7 +154,8 @@ def one(name, kind):
             huge[:, 1] = 2.0**126
             from golden import pair
             if inverse:
-                yield Case("sum_overflows", self=pair(huge), dtypes=("float32",), backward=False, source="pytorch#156020", note="the sum overflows float32, the mean does not")
+                yield Case("sum_overflows", self=pair(huge), dtypes=("float32",), backward=False, only=("cuda",), source="pytorch#156020",
+                           note="the sum overflows float32, the mean does not; on a CPU the answer depends on which kernels MKL picks for its model")
 
     operators.append(operator)
 
