@@ -1,0 +1,83 @@
+"""What a definition can say beside a plain formula: zeros of C99, complex outputs, statistics, errors, and that mistakes are refused."""
+
+from __future__ import annotations
+
+import json
+
+import numpy
+import pytest
+
+from golden import Case, Operator, Out, conditioned, exact, ulp
+from golden import numpy_ad as np
+from golden.__main__ import definitions
+from golden.evaluate import Refused
+from golden.write import render
+
+
+def document(operator: Operator) -> dict:
+    return json.loads(render(operator, "test")[0])
+
+
+def make(reference, second, cases, **options) -> Operator:
+    operator = Operator("aten::test", **{"tolerance": conditioned()} | options)
+    operator.reference(reference)
+    operator.second(second)
+    operator.cases(lambda draw: iter(cases))
+    return operator
+
+
+def test_signs_of_zero_come_from_the_second_formula() -> None:
+    operator = make(lambda self: np.sin(self), lambda self: numpy.sin(self), [Case("c", self=numpy.array([-0.0, 0.5, numpy.inf]), special=True)], tolerance=ulp(2, 2), scale="elementwise")
+    assert document(operator)["cases"][0]["outputs"][0]["signed_zero"]
+
+
+def test_a_ball_that_is_not_zero_is_not_overruled() -> None:
+    operator = make(lambda self: np.sin(self) * 0, lambda self: numpy.sin(self), [Case("c", self=numpy.array([0.5]), special=True)], tolerance=ulp(2, 2), scale="elementwise")
+    with pytest.raises(Refused, match="is 0, the second formula says"):
+        render(operator, "test")
+
+
+def test_a_plain_operator_keeps_nan_and_the_sign_of_zero() -> None:
+    values = numpy.array([-0.0, numpy.nan, 1.0])
+    wrong = make(lambda self: self, lambda self: self + 0.0, [Case("c", self=values, special=True)], tolerance=exact(), plain=True)
+    with pytest.raises(Refused, match="second formula"):
+        render(wrong, "test")
+    assert document(make(lambda self: self, lambda self: -(-self), [Case("c", self=values, special=True)], tolerance=exact(), plain=True))
+
+
+def test_a_scalar_output_keeps_its_shape() -> None:
+    from safetensors.numpy import load
+
+    data = render(make(lambda self: Out(np.total(self), shape=()), lambda self: self.sum(), [Case("c", self=numpy.array([1.0, 2.0]))], scale="multilinear"), "test")[1]
+    assert load(data)["c.out0"].shape == ()
+
+
+def test_scales_beyond_float32_are_float64() -> None:
+    from safetensors.numpy import load
+
+    data = render(make(lambda self: self * self, lambda self: self**2, [Case("c", self=numpy.array([2.0**100]))], scale="elementwise"), "test")[1]
+    assert load(data)["c.out0.scale"].dtype == numpy.float64
+
+
+def test_an_error_case_has_no_golden() -> None:
+    def reference(self):
+        raise AssertionError("must not run")
+
+    assert document(make(reference, reference, [Case("c", self=numpy.array([1.0]), expect="error")]))["cases"][0] == {"name": "c", "args": {"self": {"tensor": "c.self"}}, "expect": "error", "smoke": True}
+
+
+def test_source_must_be_a_report() -> None:
+    with pytest.raises(TypeError, match="args="):
+        Case("c", source=numpy.array([1.0]))
+
+
+def test_a_name_stands_once() -> None:
+    with pytest.raises(Refused, match="stands once"):
+        render(make(lambda self: self, lambda self: self, [Case("c", self=numpy.array([1.0])), Case("c", self=numpy.array([2.0]))]), "test")
+
+
+def test_every_family_has_two_operators() -> None:
+    families: dict[str, int] = {}
+    for family, _ in definitions([]):
+        families[family] = families.get(family, 0) + 1
+    assert len(families) == 21 and min(families.values()) >= 2, families
