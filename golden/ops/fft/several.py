@@ -5,7 +5,6 @@ import math
 import numpy
 
 from golden import Case, Operator
-
 from golden.ops.fft.fft import BOUND, MODES, paired, parts, transform
 
 operators = []

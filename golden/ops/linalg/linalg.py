@@ -1,14 +1,12 @@
 """Solvers and determinants by Arb's enclosures, decompositions by LAPACK's residual ratios (LAPACK Users' Guide, testing; bounds 30)."""
 
 import itertools
-import math
 
 import numpy
-from flint import arb_mat
 
-from golden import Case, Operator, Out, conditioned, exact
+from golden import Case, Operator, Out, conditioned
 from golden import numpy_ad as np
-from golden.ops.linalg._matrix import each, eigenvalues, floats, inverse, singular_values, size, solve, transpose
+from golden.ops.linalg._matrix import each, eigenvalues, inverse, singular_values, solve, transpose
 
 MODES = ("layouts", "deterministic", "threads")
 # Gaussian elimination with partial pivoting: growth below 2^(n-1), and n^2 roundings an element; n is at most 5 in the conditioned cases (docs/numerics.md#linalg).
