@@ -11,13 +11,14 @@ from typing import Any
 
 import autograd.numpy as anp
 import numpy as onp
-from autograd.extend import defvjp, primitive
+from autograd.extend import defvjp, notrace_primitive, primitive
 from autograd.numpy import *
+from autograd.numpy import numpy_wrapper
 from autograd.numpy.numpy_boxes import ArrayBox
 from autograd.numpy.numpy_vspaces import ArrayVSpace
 from flint import arb
 
-from golden.ball import elementwise
+from golden.ball import balls, elementwise  # balls: for constants of a reference
 
 __all__ = [n for n in dir(anp) if not n.startswith("_")]
 
@@ -35,6 +36,14 @@ class _BallVSpace(ArrayVSpace):
         return arb(1)
 
 
+@notrace_primitive
+def _metadata(x: Any) -> tuple[Any, ...]:
+    """autograd's record of an array, for a single ball too, which NumPy takes for a dtype's name."""
+    return ((), 0, onp.dtype(object), False) if isinstance(x, arb) else _array_metadata(x)
+
+
+_array_metadata = numpy_wrapper.metadata
+numpy_wrapper.metadata = _metadata
 ArrayBox.register(arb)
 _BallVSpace.register(arb, _BallVSpace)
 
@@ -61,12 +70,21 @@ def _polygamma(order: int) -> Callable[[Any], Any]:
     if order == 0:
         return lift(lambda v: v.digamma(), lambda x: polygamma(1, x))
     sign = -1 if order % 2 == 0 else 1
-    return lift(lambda v: sign * arb.fac_ui(order) * arb(order + 1).zeta(v), lambda x: polygamma(order + 1, x))
+    return lift(lambda v: sign * arb.fac_ui(order) * _hurwitz(order + 1, v), lambda x: polygamma(order + 1, x))
+
+
+def _hurwitz(s: int, a: arb) -> arb:
+    """zeta(s, a) for an integer s > 1; a <= 0 by zeta(s, a) = a^-s + zeta(s, a + 1), DLMF 25.11.3, which Arb does not do."""
+    steps = 1 - int(float(a.mid()) // 1) if a.is_finite() and float(a.mid()) <= 0 else 0
+    out = arb(s).zeta(a + steps)
+    for k in range(steps):
+        out += (a + k) ** -s
+    return out
 
 
 erf = lift(lambda v: v.erf(), lambda x: 2 / _sqrt_pi() * anp.exp(-x * x))
 erfc = lift(lambda v: v.erfc(), lambda x: -2 / _sqrt_pi() * anp.exp(-x * x))
-lgamma = lift(lambda v: v.lgamma(), lambda x: polygamma(0, x))
+lgamma = lift(lambda v: v.lgamma() if v > 0 else anp.abs(v.gamma()).log(), lambda x: polygamma(0, x))  # log |Gamma(x)|
 
 
 def digamma(x: Any) -> Any:
@@ -79,6 +97,42 @@ def _sqrt_pi() -> arb:
     return arb.pi().sqrt()
 
 
+def _unary(method: str, derivative: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A lifted method of a ball."""
+    return lift(lambda v: getattr(v, method)(), derivative)
+
+
+# What NumPy's ufuncs cannot call on balls, since Arb names it otherwise.
+arctan = _unary("atan", lambda x: 1 / (1 + x * x))
+arcsin = _unary("asin", lambda x: 1 / anp.sqrt(1 - x * x))
+arccos = _unary("acos", lambda x: -1 / anp.sqrt(1 - x * x))
+arcsinh = _unary("asinh", lambda x: 1 / anp.sqrt(1 + x * x))
+arccosh = _unary("acosh", lambda x: 1 / (anp.sqrt(x - 1) * anp.sqrt(x + 1)))
+arctanh = _unary("atanh", lambda x: 1 / (1 - x * x))
+
+
+def ln(x: float) -> arb:
+    """The natural logarithm of a number as a ball at the present precision."""
+    return arb(x).log()
+
+
+def pi() -> arb:
+    """pi as a ball at the present precision."""
+    return arb.pi()
+
+
+def log2(x: Any) -> Any:
+    return anp.log(x) / ln(2)
+
+
+def log10(x: Any) -> Any:
+    return anp.log(x) / ln(10)
+
+
+def exp2(x: Any) -> Any:
+    return anp.exp(x * ln(2))
+
+
 def expit(x: Any) -> Any:
     """1 / (1 + exp(-x))."""
     return 1 / (1 + anp.exp(-x))
@@ -87,6 +141,66 @@ def expit(x: Any) -> Any:
 def softplus(x: Any) -> Any:
     """log(1 + exp(x))."""
     return anp.log1p(anp.exp(x))
+
+
+def mask(condition: Any) -> onp.ndarray:
+    """A bool array out of a comparison of exact numbers (balls compare to an array of objects)."""
+    return onp.asarray(condition, dtype=bool)
+
+
+def where(condition: Any, a: Any, b: Any) -> Any:
+    """numpy.where; the condition is of plain numbers, `value(x) > 0` say. Both branches must be finite."""
+    if object in (onp.asarray(value(a)).dtype, onp.asarray(value(b)).dtype):
+        a, b = (_as_ball(v) for v in (a, b))
+        if onp.ndim(condition) == onp.ndim(value(a)) == onp.ndim(value(b)) == 0:
+            return a if condition else b  # anp.where's gradient does not know a single ball
+    return anp.where(mask(condition), a, b)
+
+
+def _as_ball(x: Any) -> Any:
+    """Plain numbers and arrays become balls, so that ufuncs find their methods; boxes and balls stay."""
+    return x if hasattr(x, "_value") or onp.asarray(x).dtype == object else balls(x)
+
+
+def absolute(x: Any) -> Any:
+    """|x|; the derivative at 0 is 0."""
+    v = value(x)
+    return x * onp.where(mask(v > 0), 1, onp.where(mask(v < 0), -1, 0)) if onp.asarray(v).dtype == object else anp.abs(x)
+
+
+def maximum(a: Any, b: Any) -> Any:
+    """The larger one; on a tie each gets half of the gradient (ATen's convention)."""
+    return _pick(a, b, 1)
+
+
+def minimum(a: Any, b: Any) -> Any:
+    """The smaller one; on a tie each gets half of the gradient (ATen's convention)."""
+    return _pick(a, b, -1)
+
+
+def _pick(a: Any, b: Any, sign: int) -> Any:
+    x, y = onp.asarray(value(a)), onp.asarray(value(b))
+    first = onp.where(mask(x == y), 0.5, onp.where(mask(x > y if sign > 0 else x < y), 1.0, 0.0))
+    return a * first + b * (1 - first)
+
+
+def power(x: Any, y: Any) -> Any:
+    """x ** y for positive x: exp(y log x); an integer y takes any x."""
+    return x**y if isinstance(y, int) else anp.exp(y * anp.log(x))
+
+
+def product(x: Any, axis: int, keepdims: bool = False) -> Any:
+    """The product along one axis, factor by factor: its gradient is right at zeros too (anp.prod's divides)."""
+    first = (slice(None),) * (axis % x.ndim)
+    out = x[(*first, slice(0, 1))]
+    for k in range(1, x.shape[axis]):
+        out = out * x[(*first, slice(k, k + 1))]
+    return out if keepdims else anp.reshape(out, (*x.shape[: axis % x.ndim], *x.shape[axis % x.ndim + 1 :]))
+
+
+def total(x: Any) -> Any:
+    """The sum of all elements, shape (1,): hand it on as Out(total(x), shape=())."""
+    return anp.sum(anp.reshape(x, (1, -1)), axis=1)
 
 
 def pad(x: Any, widths: Any, value: float = 0.0) -> Any:

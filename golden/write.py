@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,96 +14,150 @@ import numpy as np
 from safetensors.numpy import save
 
 from golden.ball import split_array
-from golden.draw import Draw, Drawn
-from golden.evaluate import Evaluation, Refused, certify, check_gradients, check_second, is_tensor
-from golden.operator import Operator
+from golden.draw import Draw, Drawn, Pair
+from golden.evaluate import Evaluation, Refused, certify, check_gradients, check_second, is_floating, is_tensor, plain
+from golden.operator import Case, Operator, Out
 
 
 def coarse(scale: np.ndarray) -> np.ndarray:
-    """Rounded up to 8 significant bits, float32."""
+    """Rounded up to 8 significant bits; float32, or float64 where that would overflow or lose bits to underflow."""
     mantissa, exponent = np.frexp(scale)
     up = np.ldexp(np.ceil(mantissa * 256) / 256, exponent)
-    return np.minimum(up, np.finfo(np.float32).max).astype(np.float32)
+    narrow = np.finfo(np.float32)
+    fits = (up == 0) | ((up >= narrow.tiny) & (up <= narrow.max))
+    return up.astype(np.float32) if np.all(fits) else up
 
 
 class _Writer:
-    def __init__(self) -> None:
+    def __init__(self, operator: Operator, case: Case) -> None:
+        self.operator, self.case = operator, case
         self.tensors: dict[str, np.ndarray] = {}
 
-    def value(self, key: str, value: Any, dtypes: tuple[str, ...]) -> Any:
+    def store(self, key: str, array: np.ndarray) -> str:
+        key = f"{self.case.name}.{key}"
+        self.tensors[key] = np.asarray(array, order="C")  # ascontiguousarray would make a 0-d one 1-d
+        return key
+
+    def value(self, key: str, value: Any) -> Any:
+        """An argument, an upstream gradient or a figure inside an item, as the format's JSON."""
         if isinstance(value, Drawn):
             return {"draw": value.spec}
         if isinstance(value, np.ndarray):
-            if is_tensor(value) and "float32" in dtypes:
+            if value.dtype == object:
+                value = split_array(value)[0]
+            elif is_tensor(value) and "float32" in self.case.dtypes:
                 with np.errstate(over="ignore", invalid="ignore"):
                     same = np.array_equal(value.astype(np.float32).astype(np.float64), value, equal_nan=True)
                 if not same:
-                    raise Refused(f"{key}: the input is not representable in float32")
-            self.tensors[key] = np.ascontiguousarray(value)
-            return {"tensor": key}
+                    raise Refused(f"{self.operator.name}/{self.case.name}: {key} is not representable in float32")
+            if value.dtype == np.float64 and value.size > 64 and np.all(value == value.flat[0]) and not np.signbit(value.flat[0]):
+                return {"fill": float(value.flat[0]), "shape": list(value.shape)}
+            return {"tensor": self.store(key, value), **({"complex": True} if isinstance(value, Pair) else {})}
         if isinstance(value, float) and not math.isfinite(value):
             return str(value)
         if isinstance(value, (tuple, list)):
-            return [self.value(f"{key}.{i}", v, dtypes) for i, v in enumerate(value)]
+            return [self.value(f"{key}.{i}", v) for i, v in enumerate(value)]
+        if isinstance(value, dict):
+            return {n: self.value(f"{key}.{n}", v) for n, v in value.items()}
         return value
 
-    def out(self, key: str, values: np.ndarray, scale: Any, conditioned: bool) -> dict[str, Any]:
+    def item(self, key: str, name: str, value: Any) -> Any:
+        """A field of an Out: arrays in it are goldens of their own."""
+        if name == "members":
+            return [self.golden(f"{key}.member{i}", m if m.dtype != object else plain(m)) for i, m in enumerate(value)]
+        if name == "residual":
+            rows = [dict(row) for row in value]
+            for i, row in enumerate(rows):
+                if "tensor" in row:
+                    row["tensor"] = self.value(f"{key}.residual{i}", np.asarray(row["tensor"]))["tensor"]
+            return rows
+        if name == "statistic" and "values" in value.get("support", {}):
+            values = [self.golden(f"{key}.value{i}", v) for i, v in enumerate(value["support"]["values"])]
+            return {**value, "support": {**value["support"], "values": values}}
+        return self.value(f"{key}.{name}", value)
+
+    def golden(self, key: str, values: np.ndarray) -> dict[str, Any]:
+        """{tensor, lo} of a golden; integers and copies are exact."""
         if values.dtype != object:
-            self.tensors[key] = np.ascontiguousarray(values)
-            return {"tensor": key}
+            return {"tensor": self.store(key, values)}
         hi, lo, _ = split_array(values)
-        self.tensors[key] = hi
-        out: dict[str, Any] = {"tensor": key}
+        out = {"tensor": self.store(key, hi)}
         if lo.any():
-            self.tensors[key + ".lo"] = lo
-            out["lo"] = key + ".lo"
-        if conditioned:
-            self.tensors[key + ".scale"] = coarse(np.where(np.isfinite(hi), scale, 0.0))
-            out["scale"] = key + ".scale"
+            out["lo"] = self.store(f"{key}.lo", lo)
         return out
+
+    def out(self, key: str, out: Out, scale: Any, gauge: str, trivial: str | None = None) -> dict[str, Any]:
+        fields = {n: self.item(key, n, v) for n, v in out.fields.items()}
+        if out.value is None:
+            return {**fields, **({"shape": list(out.shape)} if out.shape is not None else {})}
+        values = out.value if out.shape is None else out.value.reshape(out.shape)
+        entry = self.golden(key, values)
+        if not is_floating(values) and gauge != "exact":
+            entry |= {"gauge": "exact", "bound": 0, "why": "an integer"}
+        elif is_floating(values) and fields.get("gauge", gauge) == "conditioned":
+            finite = np.where(np.isfinite(split_array(values)[0]), np.reshape(scale, values.shape), 0.0)
+            entry["scale"] = self.store(f"{key}.scale", coarse(np.hypot(finite[..., 0], finite[..., 1]) if out.complex else finite))
+        if out.complex:
+            entry["complex"] = True
+        if is_floating(values) and self.case.special and not out.complex:
+            entry["signed_zero"] = True
+        if trivial and is_floating(values) and not np.any(split_array(values)[0]):
+            entry["trivial"] = trivial
+        return entry | fields
+
+
+def _entry(evaluation: Evaluation, writer: _Writer) -> tuple[dict[str, Any], float]:
+    """A case's JSON and the proven error of its goldens (log2)."""
+    operator, case = evaluation.operator, evaluation.case
+    where = f"{operator.name}/{case.name}"
+    outputs, gradients, scales, grad_scales, proof = certify(evaluation, where)
+    check_second(evaluation, outputs, scales, where)
+    check_gradients(evaluation, gradients, grad_scales, where)
+    gauges = [t["float32"]["ieee"]["gauge"] for t in (operator.tolerance, operator.backward_tolerance or operator.tolerance)]
+    entry: dict[str, Any] = {}
+    written = []
+    for k, (out, values, scale) in enumerate(zip(evaluation.outs, outputs, scales, strict=True)):
+        out.value = values
+        written.append(writer.out(f"out{k}", out, scale, gauges[0]))
+    entry["outputs"] = written[: evaluation.returned]
+    if operator.mutates:
+        entry["mutates"] = dict(zip(operator.mutates, written[evaluation.returned :], strict=True))
+    if evaluation.upstream is not None:
+        entry["upstream"] = [
+            None if g is None else writer.value(f"upstream{k}", g if out.shape is None else g.reshape(out.shape))
+            for k, (g, out) in enumerate(zip(evaluation.upstream, evaluation.outs, strict=False))
+        ]
+        entry["gradients"] = {
+            n: writer.out(f"grad.{n}", Out(g, complex=isinstance(evaluation.leaves[n], Pair)), grad_scales[n], gauges[1], operator.zero_gradient)
+            for n, g in gradients.items()
+        }
+    return entry, proof
 
 
 def render(operator: Operator, family: str) -> tuple[bytes, bytes, int]:
     """(JSON bytes, safetensors bytes, number of cases) of one operator."""
-    writer, cases, certified, names = _Writer(), [], -math.inf, set()
-    cond = operator.tolerance["float32"]["ieee"]["gauge"] == "conditioned"
-    back = operator.backward_tolerance or operator.tolerance
-    cond_back = back["float32"]["ieee"]["gauge"] == "conditioned"
+    tensors: dict[str, np.ndarray] = {}
+    cases: list[dict[str, Any]] = []
+    certified, names = -math.inf, set()
     for case in operator.case_function(Draw(operator.name)):
-        where = f"{operator.name}/{case.name}"
-        if case.name in names:
-            raise Refused(f"{where}: the case's name stands twice")
+        if case.name in names or not re.fullmatch("[a-z0-9_]+", case.name):
+            raise Refused(f"{operator.name}/{case.name}: a case's name is [a-z0-9_]+ and stands once")
         names.add(case.name)
-        evaluation = Evaluation(operator, case, f"{where}/upstream")
-        outputs, gradients, scales, grad_scales, proof = certify(evaluation, where)
-        check_second(evaluation, outputs, scales, where)
-        check_gradients(evaluation, gradients, grad_scales, where)
-        certified = max(certified, proof)
-        entry: dict[str, Any] = {
-            "name": case.name,
-            "args": {n: writer.value(f"{case.name}.{n}", v, case.dtypes) for n, v in case.args.items()},
-            "outputs": [
-                writer.out(f"{case.name}.out{k}", o, s, cond) for k, (o, s) in enumerate(zip(outputs, scales, strict=True))
-            ],
-        }
-        if case.dtypes != ("float32", "float64"):
-            entry["dtypes"] = list(case.dtypes)
-        for field in ("source", "note"):
-            if getattr(case, field):
-                entry[field] = getattr(case, field)
-        if evaluation.upstream is not None:
-            entry["upstream"] = [
-                None if g is None else writer.value(f"{case.name}.upstream{k}", g, case.dtypes) for k, g in enumerate(evaluation.upstream)
-            ]
-            entry["gradients"] = {
-                n: writer.out(f"{case.name}.grad.{n}", g, grad_scales[n], cond_back) for n, g in gradients.items()
-            }
+        writer = _Writer(operator, case)
+        entry: dict[str, Any] = {"name": case.name, "args": {n: writer.value(n, v) for n, v in case.args.items()}, **case.fields}
+        if case.fields.get("expect") != "error":
+            evaluation = Evaluation(operator, case, f"{operator.name}/{case.name}/upstream")
+            golden, proof = _entry(evaluation, writer)
+            entry |= golden
+            certified = max(certified, proof)
         if not cases:
             entry["smoke"] = True
+        tensors |= writer.tensors
         cases.append(entry)
     if not cases:
         raise Refused(f"{operator.name}: no case")
-    data = save(dict(sorted(writer.tensors.items())))
+    data = save(dict(sorted(tensors.items())))
+    optional = {"backward_tolerance": operator.backward_tolerance, "library_tolerance": operator.library_tolerance}
     document = {
         "format": 1,
         "operator": operator.name,
@@ -109,7 +165,7 @@ def render(operator: Operator, family: str) -> tuple[bytes, bytes, int]:
         "overload": operator.overload,
         "family": family,
         "tolerance": operator.tolerance,
-        **({"backward_tolerance": operator.backward_tolerance} if operator.backward_tolerance else {}),
+        **{n: v for n, v in optional.items() if v},
         "modes": list(operator.modes),
         "nondeterministic": list(operator.nondeterministic),
         "data": f"{operator.name}.safetensors",
@@ -120,12 +176,29 @@ def render(operator: Operator, family: str) -> tuple[bytes, bytes, int]:
     return (json.dumps(document, indent=1) + "\n").encode(), data, len(cases)
 
 
+def render_model(build: Callable[[Callable[[str, np.ndarray], str]], dict[str, Any]]) -> tuple[bytes, bytes]:
+    """(JSON bytes, safetensors bytes) of a model; `build` stores its arrays by the function that it is given."""
+    tensors: dict[str, np.ndarray] = {}
+
+    def store(key: str, array: np.ndarray) -> str:
+        tensors[key] = np.asarray(array, order="C")
+        return key
+
+    document = {"format": 1, **build(store)}
+    data = save(dict(sorted(tensors.items())))
+    document |= {"data": f"{document['model']}.safetensors", "sha256": hashlib.sha256(data).hexdigest()}
+    return (json.dumps(document, indent=1) + "\n").encode(), data
+
+
 def index(root: Path) -> bytes:
     """index.json of what lies under root/data."""
-    rows = []
+    rows, models = [], []
     for path in sorted((root / "data").glob("*/*.json")):
         text = path.read_bytes()
         document = json.loads(text)
+        if "model" in document:
+            models.append({"model": document["model"], "json": str(path.relative_to(root)), "sha256": hashlib.sha256(text).hexdigest()})
+            continue
         rows.append(
             {
                 "operator": document["operator"],
@@ -135,4 +208,4 @@ def index(root: Path) -> bytes:
                 "cases": len(document["cases"]),
             }
         )
-    return (json.dumps({"format": 1, "operators": rows}, indent=1) + "\n").encode()
+    return (json.dumps({"format": 1, "operators": rows, "models": models}, indent=1) + "\n").encode()

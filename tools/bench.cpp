@@ -8,7 +8,6 @@
 // clock. The suite's side is the whole check and its record as JSON, as a worker sends it. Start-up
 // and the loading of goldens, once a process, are outside of both.
 #include <ATen/ATen.h>
-#include <c10/core/CPUAllocator.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <chrono>
@@ -21,8 +20,11 @@
 #include "fixtures/argument.h"
 #include "fixtures/call.h"
 #include "fixtures/check.h"
+#include "fixtures/forms.h"
+#include "fixtures/lengths.h"
 #include "fixtures/mode.h"
 #include "fixtures/options.h"
+#include "fixtures/poison.h"
 
 namespace assay {
 namespace {
@@ -82,17 +84,30 @@ struct Bare {
   Variant variant;
   std::vector<Source> arguments;
   std::vector<Source> upstream;
-  std::vector<size_t> roots;  // numbers of the outputs that have an upstream gradient
+  std::vector<size_t> roots;           // numbers of the outputs that have an upstream gradient
+  std::shared_ptr<const CutCase> cut;  // of a lengths variant, instead of the fields above
 };
 
 Bare bareOf(const OperatorFile& file, const Case& item, const Variant& variant) {
-  Bare bare{&file, &item, variant, {}, {}, {}};
-  for (const auto& [name, one] : prepare(file, item, variant)) {
+  Bare bare{&file, &item, variant, {}, {}, {}, {}};
+  if (variant.lengths) {
+    bare.cut = std::make_shared<CutCase>(cutCase(file, item, variant));
+    return bare;
+  }
+  const auto arguments =
+      variant.form.empty() ? prepare(file, item, variant) : prepareForm(file, item, variant);
+  for (const auto& [name, one] : arguments) {
     const size_t dot = name.find('.');
-    const auto& value =
-        dot == std::string::npos
-            ? item.args.at(name)
-            : item.args.at(name.substr(0, dot)).at(std::stoul(name.substr(dot + 1)));
+    const auto base = name.substr(0, dot);
+    if (!item.args.contains(base)) {  // an out= tensor: made where it is used
+      const auto& view = one.argument;
+      bare.arguments.push_back({name, view.to(at::kCPU), view.scalar_type(), view.strides().vec(),
+                                view.storage_offset(), one.buffer.numel()});
+      continue;
+    }
+    const auto& value = dot == std::string::npos
+                            ? item.args.at(base)
+                            : item.args.at(base).at(std::stoul(name.substr(dot + 1)));
     bare.arguments.push_back(sourceOf(name, value, one, *file.data));
     bare.arguments.back().leaf = variant.backward && item.gradients.contains(name);
   }
@@ -106,8 +121,70 @@ Bare bareOf(const OperatorFile& file, const Case& item, const Variant& variant) 
   return bare;
 }
 
+// Outputs, or gradients for the leaves.
+std::vector<at::Tensor> invokeFor(const BoundCall& call, const std::vector<at::Tensor>& leaves,
+                                  const std::vector<size_t>& roots,
+                                  const std::vector<at::Tensor>& upstream, bool backward) {
+  auto results = invoke(call);
+  if (!backward) return results;
+  std::vector<at::Tensor> outputs;
+  for (const size_t k : roots) outputs.push_back(results.at(k));
+  return torch::autograd::grad(outputs, leaves, upstream, false, false, true);
+}
+
+// A lengths variant: each buffer travels once, every piece is called twice, each result's pieces
+// come back as one.
+double runBareCut(const Bare& bare) {
+  const ModeGuard guard(bare.variant, false);
+  const auto& cut = *bare.cut;
+  const auto start = Clock::now();
+  const auto travel = [&](const auto& whole) {
+    std::map<typename std::decay_t<decltype(whole)>::key_type, at::Tensor> arrived;
+    for (const auto& [name, one] : whole)
+      arrived.emplace(name, one.before.to(c10::Device(bare.variant.device),
+                                          one.before.scalar_type(), false, true));
+    return arrived;
+  };
+  const auto arguments = travel(cut.arguments);
+  const auto seeds = travel(cut.upstream);
+  const auto view = [](const at::Tensor& buffer, const Prepared& piece) {
+    return buffer.as_strided(piece.argument.sizes(), piece.argument.strides(),
+                             piece.argument.storage_offset());
+  };
+  std::vector<std::vector<at::Tensor>> parts[2];
+  for (size_t k = 0; k < cut.cuts.size(); ++k) {
+    std::map<std::string, at::Tensor> tensors;
+    std::vector<at::Tensor> leaves;
+    std::vector<at::Tensor> upstream;
+    std::vector<size_t> roots;
+    for (const auto& [name, one] : cut.pieces[k]) {
+      auto tensor = view(arguments.at(name), one);
+      if (bare.variant.backward && cut.item.gradients.contains(name))
+        leaves.push_back(tensor.requires_grad_(true));
+      tensors.emplace(name, std::move(tensor));
+    }
+    for (const auto& [number, one] : cut.pieceUpstream[k]) {
+      roots.push_back(number);
+      upstream.push_back(view(seeds.at(number), one));
+    }
+    const auto call = bindCall(*bare.file, *bare.item, bare.variant, tensors);
+    for (auto& run : parts)
+      run.push_back(invokeFor(call, leaves, roots, upstream, bare.variant.backward));
+  }
+  for (const auto& run : parts) {
+    for (size_t k = 0; k < run.front().size(); ++k) {
+      std::vector<at::Tensor> one;
+      one.reserve(run.size());
+      for (const auto& piece : run) one.push_back(piece[k]);
+      if (one.front().defined()) at::cat(one).detach().to(at::kCPU);
+    }
+  }
+  return since(start);
+}
+
 // Returns how long they took.
 double runBare(const Bare& bare) {
+  if (bare.cut) return runBareCut(bare);
   const ModeGuard guard(bare.variant, false);
   const auto start = Clock::now();
   std::map<std::string, at::Tensor> tensors;
@@ -122,12 +199,7 @@ double runBare(const Bare& bare) {
   for (const auto& source : bare.upstream) upstream.push_back(arrive(source, bare.variant.device));
   const auto call = bindCall(*bare.file, *bare.item, bare.variant, tensors);
   for (int run = 0; run < 2; ++run) {
-    auto results = invoke(call);
-    if (bare.variant.backward) {
-      std::vector<at::Tensor> roots;
-      for (const size_t k : bare.roots) roots.push_back(results.at(k));
-      results = torch::autograd::grad(roots, leaves, upstream, false, false, true);
-    }
+    const auto results = invokeFor(call, leaves, bare.roots, upstream, bare.variant.backward);
     for (const auto& result : results) {
       if (result.defined()) onHost.push_back(result.detach().to(at::kCPU));
     }
@@ -163,8 +235,9 @@ std::vector<Pair> pairsOf(const Settings& settings, const std::string& device,
 }
 
 // The checks' side: what a worker does for each check, records sent to nobody.
-double suiteSeconds(const std::vector<Pair>& pairs, std::FILE* sink) {
-  poisonCpuAllocator();
+double suiteSeconds(const std::vector<Pair>& pairs, const std::string& deviceKind,
+                    std::FILE* sink) {
+  poisonMemory(deviceKind);
   const auto start = Clock::now();
   for (const auto& pair : pairs) {
     const Record record = pair.check();
@@ -176,7 +249,7 @@ double suiteSeconds(const std::vector<Pair>& pairs, std::FILE* sink) {
 }
 
 double bareSeconds(const std::vector<Pair>& pairs) {
-  c10::SetCPUAllocator(c10::GetDefaultCPUAllocator(), 1);  // filling with NaN is the suite's cost
+  stopPoisoning();  // filling with NaN is the suite's cost
   double total = 0;
   for (const auto& pair : pairs) total += runBare(pair.bare);
   return total;
@@ -201,7 +274,7 @@ int measure(const Settings& settings, const std::string& device) {
     double bestSuite = 0;
     double bestBare = 0;
     for (int round = 0; round < settings.repeat; ++round) {
-      const double now = suiteSeconds(pairs, sink);
+      const double now = suiteSeconds(pairs, settings.options.deviceKind, sink);
       const double nowBare = bareSeconds(pairs);
       bestSuite = round == 0 ? now : std::min(bestSuite, now);
       bestBare = round == 0 ? nowBare : std::min(bestBare, nowBare);

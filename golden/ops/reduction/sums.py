@@ -50,7 +50,7 @@ var.second(lambda self, dim, correction=1, keepdim=False: self.var(axis=axes(dim
 
 @prod.reference
 def prod_reference(self, dim, keepdim=False):
-    return np.prod(self, axis=dim, keepdims=keepdim)
+    return np.product(self, dim, keepdim)
 
 
 prod.second(lambda self, dim, keepdim=False: numpy.multiply.reduce(self, axis=dim, keepdims=keepdim))
@@ -105,6 +105,8 @@ def var_cases(draw):
 def prod_cases(draw):
     yield Case("s3x7_d1", self=draw.uniform(0.5, 2, 3, 7), dim=1)
     yield Case("s9x2_d0", self=draw.uniform(-2, -0.5, 9, 2), dim=0)
+    yield Case("zeros", self=numpy.array([[0.0, 2.0, 3.0], [0.0, 0.0, 3.0], [1.5, 2.0, 0.5]]), dim=1, source="pytorch#82644",
+               note="one zero: its gradient is the others' product; two: all gradients are 0")
 
 
 @logsumexp.cases

@@ -1,0 +1,205 @@
+"""grid_sampler_2d and affine_grid_generator: input values at coordinates in [-1, 1]."""
+
+import math
+
+import numpy
+
+from golden import Case, Operator, conditioned
+from golden import numpy_ad as np
+
+BILINEAR, NEAREST, BICUBIC = 0, 1, 2
+ZEROS, BORDER, REFLECTION = 0, 1, 2
+sampler = Operator("aten::grid_sampler_2d", tolerance=conditioned(float32=64, float64=64, why="docs/numerics.md#interpolation"),
+                   modes=("layouts", "channels_last", "cudnn", "deterministic", "threads"), nondeterministic=("cuda.backward",))
+affine = Operator("aten::affine_grid_generator", tolerance=conditioned(), modes=("threads",), differentiable=("theta",))
+operators = [sampler, affine]
+
+
+def pixels(g, size, align_corners):
+    return (g + 1) / 2 * (size - 1) if align_corners else ((g + 1) * size - 1) / 2
+
+
+def held(x, size):
+    """Held inside [0, size - 1]; no gradient where it is held (also at the edge itself)."""
+    v = np.floats(x)
+    return np.where(v <= 0, 0, np.where(v >= size - 1, size - 1, x))
+
+
+def reflected(x, size, align_corners):
+    """Mirrored at the centres of the edge pixels (align_corners) or at their outer edges, then held inside."""
+    low, span = (0.0, size - 1) if align_corners else (-0.5, size)
+    if span == 0:
+        return 0 * x
+    v = np.floats(x) - low
+    flips = numpy.floor(numpy.abs(v) / span)
+    away = np.where(v < 0, low - x, x - low) - flips * span
+    return held(np.where(flips % 2 == 0, away + low, span - away + low), size)
+
+
+def place(x, size, padding_mode, align_corners):
+    return held(x, size) if padding_mode == BORDER else reflected(x, size, align_corners) if padding_mode == REFLECTION else x
+
+
+def fetch(input, iy, ix):
+    """input[n, c, iy, ix] as (N, C, Ho, Wo), 0 outside."""
+    n, _, h, w = input.shape
+    inside = (iy >= 0) & (iy < h) & (ix >= 0) & (ix < w)
+    batch = numpy.arange(n)[:, None, None]
+    values = input[batch, :, numpy.clip(iy, 0, h - 1), numpy.clip(ix, 0, w - 1)]
+    return np.transpose(values * inside[..., None], (0, 3, 1, 2))
+
+
+def kernel(t):
+    """Keys' four weights, a = -3/4."""
+    a = -0.75
+
+    def far(d):
+        return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
+
+    def near(d):
+        return ((a + 2) * d - (a + 3)) * d * d + 1
+
+    return far(t + 1), near(t), near(1 - t), far(2 - t)
+
+
+@sampler.reference
+def sample(input, grid, interpolation_mode, padding_mode, align_corners):
+    h, w = input.shape[2:]
+    x, y = pixels(grid[..., 0], w, align_corners), pixels(grid[..., 1], h, align_corners)
+    if interpolation_mode != BICUBIC:
+        x, y = place(x, w, padding_mode, align_corners), place(y, h, padding_mode, align_corners)
+    if interpolation_mode == NEAREST:
+        return fetch(input, numpy.rint(np.floats(y)).astype(int), numpy.rint(np.floats(x)).astype(int)) + 0 * np.reshape(np.total(grid), (1, 1, 1, 1))
+    x0, y0 = numpy.floor(np.floats(x)).astype(int), numpy.floor(np.floats(y)).astype(int)
+    tx, ty = (x - x0)[:, None], (y - y0)[:, None]
+    if interpolation_mode == BILINEAR:
+        return (fetch(input, y0, x0) * (1 - ty) * (1 - tx) + fetch(input, y0, x0 + 1) * (1 - ty) * tx
+                + fetch(input, y0 + 1, x0) * ty * (1 - tx) + fetch(input, y0 + 1, x0 + 1) * ty * tx)
+
+    def index(i, size):
+        if padding_mode == ZEROS:
+            return i
+        return numpy.rint(np.floats(place(np.balls(i.astype(float)), size, padding_mode, align_corners))).astype(int)
+
+    total = 0
+    for j, wy in enumerate(kernel(ty)):
+        for i, wx in enumerate(kernel(tx)):
+            total = total + fetch(input, index(y0 - 1 + j, h), index(x0 - 1 + i, w)) * wy * wx
+    return total
+
+
+def cubic(d, a=-0.75):
+    return (a + 2) * d**3 - (a + 3) * d**2 + 1 if d <= 1 else a * d**3 - 5 * a * d**2 + 8 * a * d - 4 * a if d < 2 else 0.0
+
+
+def mirror(v, size, align_corners):
+    if align_corners:
+        period = 2 * (size - 1)
+        return min(abs(v) % period, period - abs(v) % period) if period else 0.0
+    v = (v + 0.5) % (2 * size)
+    return min(max((v if v < size else 2 * size - v) - 0.5, 0.0), size - 1.0)
+
+
+def taps(g, size, mode, padding_mode, align_corners):
+    """{pixel: weight} of a coordinate along one axis."""
+    def settle(v):
+        return min(max(v, 0.0), size - 1.0) if padding_mode == BORDER else mirror(v, size, align_corners) if padding_mode == REFLECTION else v
+
+    v = (g + 1) / 2 * (size - 1) if align_corners else ((g + 1) * size - 1) / 2
+    v = v if mode == BICUBIC else settle(v)
+    base = math.floor(v)
+    if mode == BICUBIC:
+        pairs = [(base + k, cubic(abs(v - base - k))) for k in (-1, 0, 1, 2)]
+        pairs = [(i if padding_mode == ZEROS else round(settle(float(i))), w) for i, w in pairs]
+    else:
+        pairs = [(int(numpy.rint(v)), 1.0)] if mode == NEAREST else [(base, base + 1 - v), (base + 1, v - base)]
+    out = {}
+    for i, w in pairs:
+        if 0 <= i < size:
+            out[i] = out.get(i, 0.0) + w
+    return out
+
+
+def each(input, grid, mode, padding_mode, align_corners):
+    """(output index, input index, weight) of every tap."""
+    h, w = input.shape[2:]
+    for b, i, j in numpy.ndindex(*grid.shape[:3]):
+        for y, wy in taps(float(grid[b, i, j, 1]), h, mode, padding_mode, align_corners).items():
+            for x, wx in taps(float(grid[b, i, j, 0]), w, mode, padding_mode, align_corners).items():
+                yield (b, slice(None), i, j), (b, slice(None), y, x), wy * wx
+
+
+@sampler.second
+def sample_second(input, grid, interpolation_mode, padding_mode, align_corners):
+    """One output pixel at a time, every input pixel with its weight."""
+    out = numpy.zeros((*input.shape[:2], *grid.shape[1:3]))
+    for o, i, w in each(input, grid, interpolation_mode, padding_mode, align_corners):
+        out[o] += input[i] * w
+    return out
+
+
+@sampler.scale
+def sample_scale(outputs, input, grid, **modes):
+    """The sum of |x| over the taps: a coordinate, and with it a weight, errs by about 3 u times the input's size."""
+    out = numpy.abs(outputs[0])
+    for o, i, _ in each(input, grid, *modes.values()):
+        out[o] += numpy.abs(input[i])
+    return out
+
+
+@sampler.backward_scale
+def sample_backward_scale(gradients, upstream, input, grid, **modes):
+    """The same for the taps' gradients; the grid's is a difference of the taps, times the upstream gradient and half the input's size."""
+    g = numpy.abs(upstream[0])
+    scales = {"input": numpy.abs(gradients["input"]), "grid": numpy.abs(gradients["grid"])}
+    for o, i, _ in each(input, grid, *modes.values()):
+        scales["input"][i] += g[o]
+        scales["grid"][o[0], o[2], o[3]] += (g[o] * numpy.abs(input[i])).sum() * numpy.array(input.shape[:1:-1]) / 2
+    return scales
+
+
+@sampler.cases
+def sampler_cases(draw):
+    for mode, name in ((BILINEAR, "bilinear"), (NEAREST, "nearest"), (BICUBIC, "bicubic")):
+        for padding, label in ((ZEROS, "zeros"), (BORDER, "border"), (REFLECTION, "reflection")):
+            for align in (False, True):
+                grid = draw.uniform(-1.5, 1.5, 1, 2, 3, 2)
+                yield Case(f"{name}_{label}_ac{int(align)}", input=draw.normal(1, 2, 4, 3), grid=grid, interpolation_mode=mode, padding_mode=padding, align_corners=align)
+    x = numpy.broadcast_to(numpy.arange(5.0), (1, 1, 2, 5)).copy()
+    u, v = numpy.meshgrid(numpy.linspace(-1, 1, 5), numpy.linspace(-1, 1, 2))
+    for padding, label in ((BORDER, "border"), (REFLECTION, "reflection")):
+        yield Case(f"identity_{label}", input=x, grid=numpy.stack([u, v], axis=-1)[None], interpolation_mode=BILINEAR, padding_mode=padding, align_corners=True, smooth=False,
+                   source="pytorch#23925", note="at the edge the coordinate is held: no gradient there")
+
+
+sampler.zero_gradient = "nearest does not depend on the grid but in jumps"
+
+
+@affine.reference
+def affine_reference(theta, size, align_corners):
+    n, _, h, w = size
+    def axis(k):
+        if k == 1:
+            return np.balls(numpy.zeros(1))
+        line = (np.balls(numpy.arange(k, dtype=float)) * 2 - (k - 1)) / (k - 1)
+        return line if align_corners else line * (k - 1) / k
+
+    base = np.stack([numpy.broadcast_to(axis(w)[None], (h, w)), numpy.broadcast_to(axis(h)[:, None], (h, w)), np.balls(numpy.ones((h, w)))], axis=-1)
+    return np.einsum("hwk,nik->nhwi", base, theta)
+
+
+@affine.second
+def affine_second(theta, size, align_corners):
+    n, _, h, w = size
+    out = numpy.zeros((n, h, w, 2))
+    for b, i, j in numpy.ndindex(n, h, w):
+        place = [(2 * k / (m - 1) - 1 if m > 1 else 0.0) if align_corners else (2 * k + 1) / m - 1 for k, m in ((j, w), (i, h))]
+        out[b, i, j] = theta[b] @ numpy.array([*place, 1.0])
+    return out
+
+
+@affine.cases
+def affine_cases(draw):
+    for align in (False, True):
+        for size in ((2, 1, 3, 4), (1, 2, 1, 5)):
+            yield Case(f"s{'x'.join(map(str, size))}_ac{int(align)}", theta=draw.normal(size[0], 2, 3), size=size, align_corners=align)
