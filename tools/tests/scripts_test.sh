@@ -149,8 +149,6 @@ test_start_run() {
   expect "start-run, the same second" 0 "results: " "$start" "$scratch/run2" "$scratch/results"
   truth "two runs, two folders" test "$(<"$scratch/run")" != "$(<"$scratch/run2")"
   expect "start-run, a folder of the user's" 0 "results: $scratch/mine" env ASSAY_RESULTS="$scratch/mine" "$start" "$scratch/run" x
-  stub "$scratch" bad_probe <<<'exit 3'
-  expect "start-run, the probe fails" 3 "" "$start" "$scratch/run" "$scratch/results" "$scratch/bad_probe"
 }
 
 test_run_assay() {
