@@ -311,7 +311,7 @@ constexpr const char* kUsage =
     "  --goldens DIR        the goldens (default: beside the program or the source tree)\n"
     "  --smoke              only the default variants\n";
 
-Settings parse(const std::vector<std::string>& arguments, const std::string& program) {
+Settings parse(const std::vector<std::string>& arguments) {
   Settings settings;
   std::vector<std::string> others;  // what a suite takes too
   for (size_t i = 0; i < arguments.size(); ++i) {
@@ -337,19 +337,19 @@ Settings parse(const std::vector<std::string>& arguments, const std::string& pro
       others.push_back(flag);
     }
   }
-  settings.options = parseCommandLine(others, program).options;
+  settings.options = parseCommandLine(others).options;
   if (settings.families.empty()) settings.families = familiesIn(settings.options.goldens);
   return settings;
 }
 
-int run(const std::vector<std::string>& arguments, const std::string& program) {
+int run(const std::vector<std::string>& arguments) {
   for (const auto& argument : arguments) {
     if (argument == "--help" || argument == "-h") {
       std::fputs(kUsage, stdout);
       return 0;
     }
   }
-  const Settings settings = parse(arguments, program);
+  const Settings settings = parse(arguments);
   const auto devices = visibleDevices(settings.options.deviceKind);
   if (devices.empty()) {
     std::printf("no %s device here: skipped\n", settings.options.deviceKind.c_str());
@@ -363,7 +363,7 @@ int run(const std::vector<std::string>& arguments, const std::string& program) {
 
 int main(int argc, char** argv) {
   try {
-    return assay::run({argv + 1, argv + argc}, argv[0]);
+    return assay::run({argv + 1, argv + argc});
   } catch (const c10::Error& error) {
     std::fprintf(stderr, "bench: %s\n", error.what_without_backtrace());
   } catch (const std::exception& error) {

@@ -261,10 +261,5 @@ print_summary() {
   local run
   [[ -r $build_dir/current_run ]] || die 2 "no run folder was made: see CTest's message above."
   run=$(<"$build_dir/current_run")
-  if [[ -x $build_dir/assay ]]; then
-    "$build_dir/assay" summary "$run" || true  # the exit code is CTest's
-  else
-    python3 "$ASSAY_ROOT/tools/lib/summary.py" "$run" || true
-  fi
-  say "results: $run"
+  "$build_dir/assay" summary "$run" || true  # the exit code is CTest's
 }

@@ -149,8 +149,6 @@ test_start_run() {
   expect "start-run, the same second" 0 "results: " "$start" "$scratch/run2" "$scratch/results"
   truth "two runs, two folders" test "$(<"$scratch/run")" != "$(<"$scratch/run2")"
   expect "start-run, a folder of the user's" 0 "results: $scratch/mine" env ASSAY_RESULTS="$scratch/mine" "$start" "$scratch/run" x
-  stub "$scratch" bad_probe <<<'exit 3'
-  expect "start-run, the probe fails" 3 "" "$start" "$scratch/run" "$scratch/results" "$scratch/bad_probe"
 }
 
 test_run_assay() {
@@ -166,6 +164,8 @@ test_run_assay() {
   expect "run-assay, unknown option" 2 "unknown option '--bogus'" "$tree/run-assay" --bogus
   expect "run-assay, device" 2 "cpu, cuda or all" "$tree/run-assay" --device tpu
   expect "run-assay, no LibTorch" 2 "there is no LibTorch" "$tree/run-assay" --libtorch "$scratch/none"
+  stub "$tree/bin" assay <<<'echo "assay $*"; exit 1'
+  expect "run-assay prints the summary" 2 "assay summary $tree/results/" "${call[@]}"
   stub "$tree/bin" alpha_suite <<<'echo "alpha sees $LD_LIBRARY_PATH"; exit 0'
   for code in 0 1 2 77 139; do
     stub "$tree/bin" beta_suite <<<"exit $code"

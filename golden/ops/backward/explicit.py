@@ -69,6 +69,13 @@ def gelu_cases(draw):
 backward("gelu_backward", gelu_backward, gelu_backward_second, gelu_cases)
 
 
+@operators[-1].scale
+def gelu_backward_scale(outputs, grad_output, self, **_):
+    """Where 1 + erf or 1 + tanh and x times its derivative cancel (near x = -0.75), each term errs by u of itself."""
+    return numpy.abs(outputs[0]) + numpy.abs(grad_output) * (1 + numpy.abs(self))
+
+
+
 def threshold_cases(draw):
     for n in (1, 17, 67):
         yield Case(f"n{n}", grad_output=draw.normal(n), self=draw.normal(n) + (n == 1) * 9, threshold=0.25)

@@ -1,0 +1,36 @@
+// The commands of `assay`. Each prints to standard output and returns its exit code; what it cannot
+// do it throws as Problem (exit code 2).
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace assay {
+
+// The manifest of a run, or of this machine now where `run` is empty (by the probe program beside
+// `assay`), as text or as JSON.
+int showEnvironment(const std::optional<std::string>& run, bool asJson);
+
+struct ListOptions {
+  std::vector<std::string> patterns;  // globs on operator, family/operator or schema; empty: all
+  std::string family;                 // empty: all
+  std::filesystem::path goldens;      // the folder with index.json
+  bool cases = false;
+  bool asJson = false;
+};
+int listOperators(const ListOptions& options);
+
+// One screen of a run. 1 where a check failed or crashed, or where a killed run lost one.
+int summarize(const std::optional<std::string>& run);
+
+struct ExplainOptions {
+  std::string test;
+  std::optional<std::string> run;
+  std::filesystem::path goldens;
+  std::filesystem::path knownDefects;
+};
+int explain(const ExplainOptions& options);
+
+}  // namespace assay

@@ -1,0 +1,119 @@
+#include "tools/assay/goldens.h"
+
+#include <span>
+
+#include "fixtures/core/files.h"
+#include "fixtures/core/sha256.h"
+#include "fixtures/core/text.h"
+
+namespace assay {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+json parseFormat1(const std::string& text, const fs::path& path) {
+  json value = json::parse(text, nullptr, false);
+  if (!value.is_object() || value.value("format", json()) != 1)
+    throw Problem("golden " + path.string() + " is not of format 1: check it out again");
+  return value;
+}
+
+std::string need(const fs::path& path) {
+  auto text = readFile(path);
+  if (!text) {
+    throw Problem(
+        "golden " + path.string() +
+        " cannot be read: run python -m golden generate, or name the goldens with --goldens");
+  }
+  return std::move(*text);
+}
+
+}  // namespace
+
+std::vector<GoldenRow> readIndex(const fs::path& goldens) {
+  const fs::path path = goldens / "index.json";
+  const json index = parseFormat1(need(path), path);
+  std::vector<GoldenRow> rows;
+  try {
+    for (const auto& row : index.at("operators")) {
+      rows.push_back({.name = row.at("operator"),
+                      .family = row.at("family"),
+                      .path = goldens / row.at("json").get<std::string>(),
+                      .sha256 = row.at("sha256")});
+    }
+  } catch (const json::exception& error) {
+    throw Problem("golden " + path.string() +
+                  " does not follow docs/golden-format.md: " + error.what());
+  }
+  return rows;
+}
+
+json readOperator(const GoldenRow& row) {
+  const std::string text = need(row.path);
+  if (sha256Hex(std::as_bytes(std::span(text))) != row.sha256) {
+    throw Problem("golden " + row.path.string() +
+                  " does not match its hash: it was altered or truncated; check it out again");
+  }
+  return parseFormat1(text, row.path);
+}
+
+std::map<std::string, TensorEntry> readTensors(const GoldenRow& row, const json& file) {
+  const fs::path path = row.path.parent_path() / file.at("data").get<std::string>();
+  try {
+    return readSafeTensorsHeader(need(path), "golden " + path.string());
+  } catch (const SafeTensorsError& error) {
+    throw Problem(error.what());
+  }
+}
+
+std::string schemaName(const json& file) {
+  const std::string overload = textOf(file, "overload");
+  return textOf(file, "schema") + (overload.empty() ? "" : "." + overload);
+}
+
+std::string shapeText(const json& value, const std::map<std::string, TensorEntry>& tensors) {
+  json shape;
+  if (value.contains("strided")) {
+    shape = value["strided"].value("size", json());
+  } else if (const auto found = tensors.find(textOf(value, "tensor")); found != tensors.end()) {
+    auto extents = found->second.shape;
+    if (value.value("complex", false) && !extents.empty()) extents.pop_back();  // (real, imaginary)
+    shape = extents;
+  } else if (value.contains("draw")) {
+    shape = value["draw"].value("shape", json());
+  } else {
+    shape = value.value("shape", json());
+  }
+  if (!shape.is_array()) return "";
+  std::string text;
+  for (const auto& extent : shape) text += (text.empty() ? "" : ", ") + extent.dump();
+  return "[" + text + "]";
+}
+
+std::string argumentText(const json& value, const std::map<std::string, TensorEntry>& tensors) {
+  if (value.is_null()) return "none";
+  if (value.is_string()) return value.get<std::string>();
+  if (value.is_array()) {
+    std::string text;
+    for (const auto& item : value) text += (text.empty() ? "" : ", ") + argumentText(item, tensors);
+    return "(" + text + ")";
+  }
+  if (!value.is_object()) return value.dump();
+  std::string text = shapeText(value, tensors);
+  if (value.contains("draw")) text += " drawn (" + textOf(value["draw"], "kind") + ")";
+  if (value.contains("fill")) text += " filled with " + argumentText(value["fill"], tensors);
+  if (const auto found = tensors.find(textOf(value, "tensor")); found != tensors.end()) {
+    const std::string& dtype = found->second.dtype;
+    text += dtype == "I64" ? " int64" : dtype == "I32" ? " int32" : dtype == "BOOL" ? " bool" : "";
+  }
+  if (value.value("complex", false)) text += " complex";
+  if (value.contains("dtype")) text += " " + textOf(value, "dtype");
+  if (value.contains("strided")) {
+    text += " a view with strides " + value["strided"].value("stride", json()).dump() +
+            " at offset " + value["strided"].value("offset", json(0)).dump();
+  }
+  return text;
+}
+
+}  // namespace assay

@@ -1,0 +1,105 @@
+// The command `assay`: what a run found, what a check means, which operators there are. Reads
+// goldens and records alone, so it needs no LibTorch and starts at once.
+#include <CLI/CLI.hpp>
+#include <iostream>
+
+#include "fixtures/core/files.h"
+#include "fixtures/core/version.h"
+#include "tools/assay/commands.h"
+#include "tools/assay/problem.h"
+
+namespace {
+
+constexpr const char* kFooter =
+    R"(RUN is a run's folder or its name under results/; without it, the newest one.
+Exit codes: 0 done, 1 a check of the run failed, crashed or was lost (summary), 2 it cannot be done.
+
+  assay summary                          what the newest run found
+  assay explain mm__k16__cpu_float32_forward
+                                         one check: arguments, golden, error, bound and why
+  assay list 'conv*' --cases             the operators, their cases and their bounds
+  assay env                              this machine: LibTorch, CUDA, cuDNN, driver, GPUs, flags)";
+
+// Adds the commands to `app`; what was chosen is in `run` after the parse.
+class Commands {
+ public:
+  explicit Commands(CLI::App& app) {
+    auto* env = app.add_subcommand("env", "the environment of a run, or of this machine now");
+    env->add_option("RUN", run_,
+                    "a run's folder or its name under results/; without it this machine");
+    env->add_flag("--json", json_, "as JSON (docs/records.md)");
+    env->callback([this] { code_ = assay::showEnvironment(run_, json_); });
+
+    auto* list =
+        app.add_subcommand("list", "the operators: cases, gauge and bound per dtype and math");
+    list->add_option("PATTERN", list_.patterns,
+                     "globs on an operator (conv*), family/operator or schema (aten::conv2d)");
+    list->add_option("--family", list_.family, "one family alone");
+    list->add_flag("--cases", list_.cases, "every case with its arguments, source and note");
+    list->add_flag("--json", list_.asJson, "as JSON");
+    addGoldens(list);
+    list->callback([this] {
+      list_.goldens = goldens_;
+      code_ = assay::listOperators(list_);
+    });
+
+    auto* summary =
+        app.add_subcommand("summary", "one screen: per suite and device what passed and failed");
+    summary->add_option("RUN", run_,
+                        "a run's folder or its name under results/; without it the newest");
+    summary->callback([this] { code_ = assay::summarize(run_); });
+
+    auto* explain = app.add_subcommand("explain", "one check from its golden to its verdict");
+    explain->add_option("TEST", explain_.test, "a test's name, a part that only it has, or a glob")
+        ->required();
+    explain->add_option("RUN", run_,
+                        "a run's folder or its name under results/; without it the newest");
+    explain->add_option("--known-defects", explain_.knownDefects,
+                        "known wrong answers of LibTorch");
+    addGoldens(explain);
+    explain->callback([this] {
+      explain_.run = run_;
+      explain_.goldens = goldens_;
+      if (explain_.knownDefects.empty()) explain_.knownDefects = assay::defaultKnownDefects();
+      code_ = assay::explain(explain_);
+    });
+  }
+
+  int code() const { return code_; }
+
+ private:
+  void addGoldens(CLI::App* command) {
+    command->add_option(
+        "--goldens", goldens_,
+        "the folder with index.json (default ASSAY_GOLDENS, else beside the program "
+        "or the source tree)");
+  }
+
+  std::optional<std::string> run_;
+  bool json_ = false;
+  std::filesystem::path goldens_ = assay::defaultGoldens();
+  assay::ListOptions list_;
+  assay::ExplainOptions explain_;
+  int code_ = 0;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("assay: what a conformance run found, and why", "assay");
+  app.footer(kFooter);
+  app.require_subcommand(1);
+  app.set_version_flag("--version", "assay " + assay::assayVersion());
+  const Commands commands(app);
+  try {
+    app.parse(argc, argv);
+    return commands.code();
+  } catch (const CLI::Success& done) {  // --help, --version
+    return app.exit(done);
+  } catch (const CLI::ParseError& error) {
+    std::cerr << "assay: " << error.what() << "; assay --help lists what there is\n";
+  } catch (const std::exception& error) {
+    std::cerr << "assay: " << error.what() << "\n";
+  }
+  return 2;
+}
