@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import autograd.numpy as anp
@@ -213,14 +214,20 @@ class Evaluation:
                 found = found | np.broadcast_to(condition(leaf), shape)
         return found.reshape(-1)
 
+    @cached_property
+    def second_answers(self) -> tuple[Any, ...]:
+        """What the second formula says, one answer an output."""
+        if self.operator.second_function is None:
+            raise Refused(f"{self.operator.name}/{self.case.name}: the operator has no second formula")
+        with np.errstate(all="ignore"):
+            return as_tuple(self.operator.second_function(**self.case.args))
+
     def settle_special(self, outputs: list[np.ndarray | None]) -> list[np.ndarray | None]:
         """Zeros, infinities and NaN, which balls have no signs for, from the second formula; it must agree where a ball knows."""
         if not self.case.special or self.operator.plain:
             return outputs
-        with np.errstate(all="ignore"):
-            answers = as_tuple(self.operator.second_function(**self.case.args))
         settled = []
-        for first, answer in zip(outputs, answers, strict=True):
+        for first, answer in zip(outputs, self.second_answers, strict=True):
             if first is None or first.dtype != object:
                 settled.append(first)
                 continue
@@ -274,12 +281,7 @@ def check_second(evaluation: Evaluation, outputs: list[np.ndarray | None], scale
     """The second formula agrees with the first to 1e-9 of the scale; exactly where the operator is plain or the output integral."""
     if all(o is None for o in outputs):
         return
-    second = evaluation.operator.second_function
-    if second is None:
-        raise Refused(f"{where}: the operator has no second formula")
-    with np.errstate(all="ignore"):
-        answers = as_tuple(second(**evaluation.case.args))
-    for k, (first, scale, answer) in enumerate(zip(outputs, scales, answers, strict=True)):
+    for k, (first, scale, answer) in enumerate(zip(outputs, scales, evaluation.second_answers, strict=True)):
         if first is None:
             continue
         hi = split_array(first)[0] if first.dtype == object else first

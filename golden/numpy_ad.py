@@ -198,6 +198,15 @@ def product(x: Any, axis: int, keepdims: bool = False) -> Any:
     return out if keepdims else anp.reshape(out, (*x.shape[: axis % x.ndim], *x.shape[axis % x.ndim + 1 :]))
 
 
+def norm(x: Any, p: float, axis: int | tuple[int, ...] = -1, keepdims: bool = False) -> Any:
+    """The p-norm along an axis or several, p in {1, 2, 3}."""
+    a = absolute(x)
+    if p == 1:
+        return anp.sum(a, axis=axis, keepdims=keepdims)
+    powers = anp.sum(a * a if p == 2 else a * a * a, axis=axis, keepdims=keepdims)
+    return anp.sqrt(powers) if p == 2 else anp.exp(anp.log(powers) / 3)
+
+
 def total(x: Any) -> Any:
     """The sum of all elements, shape (1,): hand it on as Out(total(x), shape=())."""
     return anp.sum(anp.reshape(x, (1, -1)), axis=1)
@@ -248,6 +257,8 @@ def value(x: Any) -> Any:
 
 
 def floats(x: Any) -> onp.ndarray:
-    """The float64 midpoints of an array of balls (not differentiable): for decisions."""
-    plain = onp.asarray(value(x), dtype=object)
+    """The float64 midpoints of an array of balls, or a plain array as it is (not differentiable): for decisions."""
+    plain = onp.asarray(value(x))
+    if plain.dtype != object:
+        return plain
     return onp.asarray([float(v) for v in plain.reshape(-1)], dtype=onp.float64).reshape(plain.shape)

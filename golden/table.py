@@ -84,13 +84,16 @@ def unary_cases(name: str, domain: tuple[float, float], special: bool | np.ndarr
 
 
 class Table:
-    """Collects the operators of one file."""
+    """Collects the operators of one file; `defaults`: what they have in common of Operator's arguments, elementwise ones' if nothing is said."""
 
-    def __init__(self) -> None:
+    def __init__(self, **defaults: Any) -> None:
         self.operators: list[Operator] = []
+        self.defaults = defaults or {"backward_tolerance": conditioned(), "modes": MODES, "scale": "elementwise"}
 
-    def add(self, schema: str, reference: Callable[..., Any], second: Callable[..., Any], cases: Callable[[Draw], Iterator[Case]], tolerance: Tolerance, **options: Any) -> Operator:
-        operator = Operator(f"aten::{schema}", tolerance=tolerance, **{"backward_tolerance": conditioned(), "modes": MODES, "scale": "elementwise"} | options)
+    def add(self, schema: str, reference: Callable[..., Any], second: Callable[..., Any], cases: Callable[[Draw], Iterator[Case]], tolerance: Tolerance | None = None, **options: Any) -> Operator:
+        """One operator from its three functions; `options` go before the defaults."""
+        given = self.defaults | ({"tolerance": tolerance} if tolerance else {}) | options
+        operator = Operator(f"aten::{schema}", **given)
         operator.reference(reference)
         operator.second(second)
         operator.cases(cases)

@@ -292,14 +292,8 @@ std::vector<assay::Check> checksOf(const assay::Options& options) {
       for (const auto& row : rows) {
         for (const char* dtype : {"float32", "float64"}) {
           const Variant variant{.device = device, .dtype = dtype};
-          assay::Check check;
-          check.name = row.name + "__" + row.api + "__" + variant.name();
-          check.operatorName = row.name;
+          assay::Check check = assay::checkOf(row.name, row.api, variant);
           check.overload = row.overload;
-          check.caseName = row.api;
-          check.variantName = variant.name();
-          check.device = variant.deviceName();
-          check.variant = variant.json();
           check.smoke = true;
           check.run = [row, variant] { return runRow(row, variant); };
           checks.push_back(std::move(check));

@@ -16,11 +16,6 @@ ENDS = numpy.array([0.0, -0.0, math.inf, -math.inf, math.nan, 1.0, -1.0, 0.5, -0
 NAN_BLOCK = numpy.where(numpy.arange(67) % 3 == 0, math.nan, 1.25)
 
 
-def numbers(x):
-    v = np.value(x)
-    return v if v.dtype != object else np.floats(v)
-
-
 def smooth(schema, reference, second, attributes=(), low=-6.0, high=6.0, special=ENDS, **options):
     """`attributes`: further sets of arguments, each with a few lengths."""
 
@@ -82,7 +77,7 @@ add_cases(
 
 
 def elu(x, alpha=1.0, scale=1.0, input_scale=1.0):
-    return np.where(numbers(x) > 0, x * scale, alpha * scale * np.expm1(np.where(numbers(x) > 0, 0, x) * input_scale))
+    return np.where(np.floats(x) > 0, x * scale, alpha * scale * np.expm1(np.where(np.floats(x) > 0, 0, x) * input_scale))
 
 
 def elu_second(x, alpha=1.0, scale=1.0, input_scale=1.0):
@@ -99,7 +94,7 @@ add_cases(
 )
 smooth(
     "celu",
-    lambda x, alpha=1.0: np.where(numbers(x) > 0, x, alpha * np.expm1(np.where(numbers(x) > 0, 0, x) / alpha)),
+    lambda x, alpha=1.0: np.where(np.floats(x) > 0, x, alpha * np.expm1(np.where(np.floats(x) > 0, 0, x) / alpha)),
     lambda x, alpha=1.0: numpy.maximum(x, 0) + numpy.minimum(0, alpha * numpy.expm1(numpy.minimum(x, 0) / alpha)),
     ({"alpha": 0.5},),
     special=False,
@@ -157,7 +152,7 @@ add_cases(
 
 
 def softplus(x, beta=1, threshold=20):
-    linear = numbers(x) * beta > threshold
+    linear = np.floats(x) * beta > threshold
     return np.where(linear, x, np.log1p(np.exp(np.where(linear, 0, x) * beta)) / beta)
 
 
@@ -169,14 +164,14 @@ smooth("softplus", softplus, softplus_second, ({"beta": 2.0, "threshold": 10.0},
 add_cases(lambda draw: [Case("tail", self=numpy.array([-80.0, -40.0, -20.0, 19.5, 40.0]), note="exp(x) and its own gradient, not 0")])
 smooth(
     "hardsigmoid",
-    lambda x: held((x + 3) / 6, numbers(x) <= -3, numbers(x) >= 3, 1),
+    lambda x: held((x + 3) / 6, np.floats(x) <= -3, np.floats(x) >= 3, 1),
     lambda x: numpy.clip((x + 3) / 6, 0, 1),
     special=ENDS,
     zero_gradient="held",
 )
 smooth(
     "hardswish",
-    lambda x: x * held((x + 3) / 6, numbers(x) <= -3, numbers(x) >= 3, 1),
+    lambda x: x * held((x + 3) / 6, np.floats(x) <= -3, np.floats(x) >= 3, 1),
     lambda x: x * numpy.clip((x + 3) / 6, 0, 1),
     special=numpy.array([0.0, math.inf, math.nan, 1.0]),
     zero_gradient="held",
@@ -190,7 +185,7 @@ def held(x, below, above, top):
 for name, low, high in (("hardtanh", -1.0, 1.0), ("relu6", 0.0, 6.0)):
 
     def limited(x, min_val=low, max_val=high):
-        v = numbers(x)
+        v = np.floats(x)
         zero = 0 * np.value(x) if numpy.asarray(np.value(x)).dtype == object else numpy.zeros(v.shape)
         return np.where(v < min_val, min_val + zero, np.where(v > max_val, max_val + zero, x))
 
@@ -219,7 +214,7 @@ def kept_where(schema, keep, otherwise, attributes, note=None):
     """x where `keep`, else `otherwise(x)`."""
 
     def reference(self, **a):
-        return Out(np.where(keep(numbers(self), **a), self, otherwise(self, **a)), signed_zero=False)
+        return Out(np.where(keep(np.floats(self), **a), self, otherwise(self, **a)), signed_zero=False)
 
     def second(self, **a):
         return numpy.array([v if keep(numpy.float64(v), **a) else float(otherwise(numpy.array([v]), **a)[0]) for v in self.flat]).reshape(
@@ -257,7 +252,7 @@ kept_where(
 
 
 def softshrink(self, lambd=0.5):
-    v = numbers(self)
+    v = np.floats(self)
     return np.where(v > lambd, self - lambd, np.where(v < -lambd, self + lambd, np.where(numpy.isnan(v), self, zeros(self))))
 
 
@@ -280,7 +275,7 @@ table.add(
 )
 smooth(
     "leaky_relu",
-    lambda x, negative_slope=0.01: np.where(numbers(x) > 0, x, x * negative_slope),
+    lambda x, negative_slope=0.01: np.where(np.floats(x) > 0, x, x * negative_slope),
     lambda x, negative_slope=0.01: numpy.maximum(x, 0) + negative_slope * numpy.minimum(x, 0),
     ({"negative_slope": 0.25}, {"negative_slope": -0.5}),
     special=False,
@@ -288,7 +283,7 @@ smooth(
 table.add(
     "prelu",
     lambda self, weight: np.where(
-        numbers(self) > 0, self, self * np.reshape(weight, (-1, *[1] * (self.ndim - 2)) if self.ndim > 1 else (-1,))
+        np.floats(self) > 0, self, self * np.reshape(weight, (-1, *[1] * (self.ndim - 2)) if self.ndim > 1 else (-1,))
     ),
     lambda self, weight: numpy.where(self > 0, self, self * weight.reshape((-1, *[1] * (self.ndim - 2)) if self.ndim > 1 else -1)),
     lambda draw: [
@@ -338,7 +333,7 @@ add_cases(
 # Evaluation mode only: the slope is the middle of [lower, upper].
 table.add(
     "rrelu",
-    lambda self, lower, upper: np.where(numbers(self) >= 0, self, self * ((lower + upper) / 2)),
+    lambda self, lower, upper: np.where(np.floats(self) >= 0, self, self * ((lower + upper) / 2)),
     lambda self, lower, upper: numpy.maximum(self, 0) + (lower + upper) / 2 * numpy.minimum(self, 0),
     lambda draw: [Case(f"n{n}", self=draw.uniform(-4, 4, n), lower=0.125, upper=0.375) for n in (1, 7, 16, 33, 67)],
     BOUND,

@@ -4,19 +4,15 @@ import math
 
 import numpy
 
-from golden import Case, Operator, conditioned, exact
+from golden import Case, conditioned, exact
 from golden import numpy_ad as np
+from golden.ops.indexing.indexing import summed_by_index
+from golden.ops.pooling._windows import cover, spans
+from golden.table import Table
 
 MODES = ("layouts", "threads")
-operators = []
-
-
-def backward(schema, reference, second, cases, tolerance=None, **options):
-    operator = Operator(f"aten::{schema}", tolerance=tolerance or conditioned(), **{"modes": MODES, "differentiable": (), **options})
-    operator.reference(reference)
-    operator.second(second)
-    operator.cases(cases)
-    operators.append(operator)
+table = Table(tolerance=conditioned(), modes=MODES, differentiable=())
+backward, operators = table.add, table.operators
 
 
 def per_length(name="self", low=-4.0, high=4.0, **attributes):
@@ -106,19 +102,10 @@ backward("_log_softmax_backward_data", lambda grad_output, output, dim, input_dt
 # Windows: avg_pool2d ------------------------------------------------------------------------------------------------------------------
 
 
-def avg_windows(size, kernel, stride, padding, ceil_mode):
-    """Start and (padded) end of each window along one axis; the last one starts inside the input or the left padding."""
-    span = size + 2 * padding - kernel
-    count = (-(-span // stride) if ceil_mode else span // stride) + 1
-    if ceil_mode and (count - 1) * stride >= size + padding:
-        count -= 1
-    return [(k * stride - padding, min(k * stride - padding + kernel, size + padding)) for k in range(count)]
-
-
 def spread(size, kernel, stride, padding, ceil_mode):
     """Matrix (windows, size): 1 where a window covers a position; and the windows' padded lengths."""
-    w = avg_windows(size, kernel, stride, padding, ceil_mode)
-    return numpy.array([[float(a <= i < b) for i in range(size)] for a, b in w]), numpy.array([float(b - a) for a, b in w])
+    w = spans(size, kernel, stride, padding, ceil_mode)
+    return cover(size, w)[0], numpy.array([float(b - a) for a, b in w])
 
 
 def avg_pool2d_backward(grad_output, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
@@ -135,8 +122,8 @@ def avg_pool2d_backward(grad_output, self, kernel_size, stride, padding, ceil_mo
 
 def avg_pool2d_backward_second(grad_output, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
     out = numpy.zeros(self.shape)
-    for y, (top, bottom) in enumerate(avg_windows(self.shape[2], kernel_size[0], stride[0], padding[0], ceil_mode)):
-        for x, (left, right) in enumerate(avg_windows(self.shape[3], kernel_size[1], stride[1], padding[1], ceil_mode)):
+    for y, (top, bottom) in enumerate(spans(self.shape[2], kernel_size[0], stride[0], padding[0], ceil_mode)):
+        for x, (left, right) in enumerate(spans(self.shape[3], kernel_size[1], stride[1], padding[1], ceil_mode)):
             inside = (slice(max(top, 0), min(bottom, self.shape[2])), slice(max(left, 0), min(right, self.shape[3])))
             covered = (inside[0].stop - inside[0].start) * (inside[1].stop - inside[1].start)
             divisor = divisor_override or ((bottom - top) * (right - left) if count_include_pad else covered)
@@ -150,7 +137,7 @@ def avg_cases(draw):
         ((1, 2), (2, 2), (0, 1), True, True, None), ((3, 2), (2, 1), (1, 0), True, False, None), ((3, 3), (2, 1), (1, 1), True, True, 5),
     ):
         size = (7, 6)
-        out = [len(avg_windows(s, k, t, p, ceil_mode)) for s, k, t, p in zip(size, kernel, stride, padding, strict=True)]
+        out = [len(spans(s, k, t, p, ceil_mode)) for s, k, t, p in zip(size, kernel, stride, padding, strict=True)]
         name = f"k{kernel[0]}{kernel[1]}_s{stride[0]}{stride[1]}_p{padding[0]}{padding[1]}_c{int(ceil_mode)}_i{int(include)}_d{divisor or 0}"
         yield Case(name, grad_output=draw.normal(2, 3, *out), self=draw.normal(2, 3, *size), kernel_size=kernel, stride=stride, padding=padding,
                    ceil_mode=ceil_mode, count_include_pad=include, divisor_override=divisor, source="pytorch#36977" if kernel == (1, 2) else None)
@@ -163,11 +150,7 @@ backward("avg_pool2d_backward", avg_pool2d_backward, avg_pool2d_backward_second,
 
 
 def embedding_reference(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq):
-    flat = indices.reshape(-1)
-    count = numpy.bincount(flat, minlength=num_weights)
-    pick = numpy.array([[float(i == w and w != padding_idx) for i in flat] for w in range(num_weights)])
-    rows = np.matmul(pick, np.reshape(grad_output, (flat.size, -1)))
-    return rows / numpy.maximum(count, 1)[:, None] if scale_grad_by_freq else rows
+    return summed_by_index(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq)
 
 
 def embedding_second(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq):

@@ -260,13 +260,13 @@ with_scalar(
 
 
 def limit(self, low, high):
-    out, v = self, steps.numbers(self)
+    out, v = self, np.floats(self)
     for bound, beyond in ((low, lambda v, m: v < m), (high, lambda v, m: v > m)):
         if bound is not None:
-            m = steps.numbers(bound)
+            m = np.floats(bound)
             nan = numpy.isnan(m) if not is_balls(bound) else numpy.zeros(m.shape, dtype=bool)
             out = np.where(
-                numpy.broadcast_to((beyond(steps.numbers(out), m) | nan) & ~numpy.isnan(v), numpy.broadcast_shapes(v.shape, m.shape)),
+                numpy.broadcast_to((beyond(np.floats(out), m) | nan) & ~numpy.isnan(v), numpy.broadcast_shapes(v.shape, m.shape)),
                 bound + 0 * np.value(self) if is_balls(self) else bound,
                 out + (0 * np.value(bound) if is_balls(bound) else 0),
             )
@@ -524,7 +524,7 @@ def angle_second(self):
 
 table.add(
     "angle",
-    lambda self: np.where(steps.numbers(self) < 0, np.pi(), 0 * self),
+    lambda self: np.where(np.floats(self) < 0, np.pi(), 0 * self),
     angle_second,
     lambda draw: (
         [Case(f"n{n}", self=draw.normal(n) - 1, backward=False) for n in (7, 17, 67)]

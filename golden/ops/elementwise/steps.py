@@ -14,12 +14,6 @@ operators = table.operators
 FLAT = {"zero_gradient": "constant between its steps"}
 
 
-def numbers(x):
-    """Plain values of an array or of boxed balls."""
-    v = np.value(x)
-    return v if v.dtype != object else np.floats(v)
-
-
 def stepwise(x, values):
     """`values`, with a gradient of zero."""
     return values if numpy.asarray(np.value(x)).dtype != object else 0 * x + np.balls(values)
@@ -50,11 +44,11 @@ for name, fold, exactly in (
     ("trunc", numpy.trunc, math.trunc),
     ("round", numpy.rint, round),
 ):
-    table.step(name, lambda self, f=fold: stepwise(self, f(numbers(self))), each(kept(exactly)), extra=halves, **FLAT)
+    table.step(name, lambda self, f=fold: stepwise(self, f(np.floats(self))), each(kept(exactly)), extra=halves, **FLAT)
 table.step(
     "frac",
     lambda self: (
-        self - np.value(numpy.trunc(numbers(self)))
+        self - np.value(numpy.trunc(np.floats(self)))
         if numpy.asarray(np.value(self)).dtype == object
         else self - numpy.where(numpy.isinf(self), numpy.nan, numpy.trunc(self))
     ),
@@ -80,7 +74,7 @@ table.step("abs", lambda self: np.absolute(self), each(math.fabs), extra=kink)
 for name in ("sign", "sgn"):
     table.step(
         name,
-        lambda self: stepwise(self, numpy.where(numpy.isnan(numbers(self)), NAN_SIGN, numpy.sign(numbers(self)))),
+        lambda self: stepwise(self, numpy.where(numpy.isnan(np.floats(self)), NAN_SIGN, numpy.sign(np.floats(self)))),
         each(lambda v: float((v > 0) - (v < 0))),
         **FLAT,
     )
@@ -89,7 +83,7 @@ NAN_SIGN = 0.0  # ATen: the sign of NaN is 0, by (x > 0) - (x < 0)
 table.step(
     "relu",
     lambda self: Out(
-        np.where(~(numbers(self) <= 0), self, 0 * np.value(self) if numpy.asarray(np.value(self)).dtype == object else 0.0),
+        np.where(~(np.floats(self) <= 0), self, 0 * np.value(self) if numpy.asarray(np.value(self)).dtype == object else 0.0),
         signed_zero=False,
     ),
     each(lambda v: v if v > 0 or v != v else 0.0),
@@ -109,11 +103,11 @@ for name, test in (
 
 
 def clamp(self, min=None, max=None):
-    v, out = numbers(self), self
+    v, out = np.floats(self), self
     for limit, beyond in ((min, lambda v, m: v < m), (max, lambda v, m: v > m)):
         if limit is not None:
             out = np.where(
-                beyond(numbers(out), limit),
+                beyond(np.floats(out), limit),
                 limit + 0 * (np.value(self) if numpy.asarray(np.value(self)).dtype == object else numpy.zeros(v.shape)),
                 out,
             )
@@ -195,7 +189,7 @@ def pick(first):
     """`first`: the share of self, 0 to 1, in the value and the gradient; a share of 1/2 marks a tie of equals."""
 
     def reference(self, other):
-        a, b = numpy.broadcast_arrays(numbers(self), numbers(other))
+        a, b = numpy.broadcast_arrays(np.floats(self), np.floats(other))
         share = first(a, b)
         if numpy.asarray(np.value(self)).dtype == object:
             return self * share + other * (1 - share)
@@ -308,7 +302,7 @@ def rational(function):
     """`function` of two Fractions where both are finite and the second is not 0; C's rules elsewhere."""
 
     def reference(self, other):
-        a, b = numpy.broadcast_arrays(numbers(self), numbers(other))
+        a, b = numpy.broadcast_arrays(np.floats(self), np.floats(other))
         out = numpy.array([function(float(x), float(y)) for x, y in zip(a.flat, b.flat, strict=True)]).reshape(a.shape)
         if object not in (numpy.asarray(np.value(self)).dtype, numpy.asarray(np.value(other)).dtype):
             return out
@@ -440,7 +434,7 @@ def modes(draw):
 
 def quotient(self, other, rounding_mode):
     function = floor_quotient if rounding_mode == "floor" else trunc_quotient
-    a, b = numpy.broadcast_arrays(numbers(self), numbers(other))
+    a, b = numpy.broadcast_arrays(np.floats(self), np.floats(other))
     out = numpy.array([function(float(x), float(y)) for x, y in zip(a.flat, b.flat, strict=True)]).reshape(a.shape)
     return (
         out

@@ -6,7 +6,7 @@ import math
 
 import numpy
 
-from golden import Case, Operator, Out, conditioned, exact
+from golden import Case, Operator, Out, conditioned, exact, pair
 from golden import numpy_ad as np
 
 MODES = ("layouts", "threads")
@@ -152,7 +152,6 @@ def one(name, kind):
         if kind == "c2c":
             huge = numpy.zeros((4, 2))
             huge[:, 1] = 2.0**126
-            from golden import pair
             if inverse:
                 yield Case("sum_overflows", self=pair(huge), dtypes=("float32",), backward=False, only=("cuda",), source="pytorch#156020",
                            note="the sum overflows float32, the mean does not; on a CPU the answer depends on which kernels MKL picks for its model")
@@ -163,47 +162,6 @@ def one(name, kind):
 for name, kind in (("fft", "c2c"), ("ifft", "c2c"), ("rfft", "r2c"), ("ihfft", "r2c"), ("irfft", "c2r"), ("hfft", "c2r")):
     one(name, kind)
 
-
-def two(name, sign):
-    operator = Operator(f"aten::fft_{name}", tolerance=BOUND, modes=MODES, scale="jacobian")
-
-    @operator.reference
-    def reference(self, s=None, dim=(-2, -1), norm=None):
-        re, im = parts(self)
-        for d in dim:
-            axis = d % re.ndim
-            re, im = transform(re, im, re.shape[axis], axis, sign, norm, sign < 0)
-        return paired(re, im)
-
-    @operator.second
-    def second(self, s=None, dim=(-2, -1), norm=None):
-        out = getattr(numpy.fft, name)(self[..., 0] + 1j * self[..., 1], None, dim, norm)
-        return numpy.stack([out.real, out.imag], axis=-1)
-
-    @operator.scale
-    def scale(outputs, self, s=None, dim=(-2, -1), norm=None):
-        m = numpy.hypot(self[..., 0], self[..., 1])
-        n = math.prod(m.shape[d] for d in dim)
-        w = n**-0.5 if norm == "ortho" else 1.0 if (norm == "forward") == (sign > 0) else 1.0 / n
-        total = numpy.broadcast_to(m.sum(axis=tuple(dim), keepdims=True) * w, m.shape)
-        return numpy.stack([total, total], axis=-1) / math.sqrt(2)
-
-    @operator.backward_scale
-    def backward_scale(gradients, upstream, **args):
-        return {"self": scale([None], **{**args, "self": upstream[0]})}
-
-    @operator.cases
-    def cases(draw):
-        for shape in ((2, 3), (4, 4), (2, 5, 3), (1, 7)):
-            for norm in (None, "ortho"):
-                yield Case(f"s{'x'.join(map(str, shape))}_{norm or 'backward'}", self=draw.complex_normal(*shape), norm=norm)
-        yield Case("dims_0_2", self=draw.complex_normal(3, 2, 4), dim=(0, 2))
-
-    operators.append(operator)
-
-
-two("fft2", -1)
-two("ifft2", 1)
 
 for name, numpys in (("fftshift", numpy.fft.fftshift), ("ifftshift", numpy.fft.ifftshift)):
     operator = Operator(f"aten::fft_{name}", tolerance=exact(), modes=MODES, plain=True, scale="multilinear")

@@ -2,24 +2,22 @@
 
 import numpy
 
-from golden import Case, Operator, conditioned, exact
+from golden import Case, conditioned, exact
 from golden import numpy_ad as np
+from golden.table import Table
 
 MODES = ("layouts", "deterministic", "threads")
 ATOMICS = ("cuda.forward", "cuda.backward")  # atomicAdd, by the list in torch.use_deterministic_algorithms
-operators = []
+table = Table(backward_tolerance=conditioned(), modes=MODES, scale="multilinear")
+operators = table.operators
 
 
 def add(schema, reference, second, cases, sums=False, **options):
     """`sums`: values are added up, so the gauge is conditioned; otherwise exact."""
-    operator = Operator(f"aten::{schema}", **{"tolerance": conditioned() if sums else exact(), "backward_tolerance": conditioned(), "modes": MODES, "plain": not sums, "scale": "multilinear"} | options)
-    operator.reference(reference)
-    operator.second(second)
-    operator.cases(cases)
-    operators.append(operator)
+    return table.add(schema, reference, second, cases, conditioned() if sums else exact(), **{"plain": not sums} | options)
 
 
-def dim_cases(draw, make, bad=None):
+def dim_cases(draw, make):
     """`make(shape, dim, index)`: arguments; index is 1-D with repeats."""
     for shape, dim in (((5,), 0), ((4, 3), 0), ((3, 6), 1), ((2, 3, 4), -1), ((2, 33), 1)):
         for count in (1, 7):
@@ -99,13 +97,16 @@ def embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False):
     return weight[indices]
 
 
-def embedding_vjp(upstream, weight, indices, padding_idx=-1, scale_grad_by_freq=False):
-    """Rows of the upstream gradient summed by index; none for padding_idx; over the index's count where frequencies scale."""
+def summed_by_index(rows, indices, count, padding_idx, scale_grad_by_freq):
+    """(count, width): the rows summed by their index; none for padding_idx; over the index's frequency where that scales."""
     flat = indices.reshape(-1)
-    count = numpy.bincount(flat, minlength=weight.shape[0])
-    pick = (numpy.arange(weight.shape[0])[:, None] == flat[None]) & (flat != padding_idx)[None]
-    summed = np.matmul(np.balls(pick * 1.0), np.reshape(upstream[0], (flat.size, -1)))
-    return {"weight": summed / numpy.maximum(count, 1)[:, None] if scale_grad_by_freq else summed}
+    pick = (numpy.arange(count)[:, None] == flat[None]) & (flat != padding_idx)[None]
+    summed = np.matmul(np.balls(pick * 1.0), np.reshape(rows, (flat.size, -1)))
+    return summed / numpy.maximum(numpy.bincount(flat, minlength=count), 1)[:, None] if scale_grad_by_freq else summed
+
+
+def embedding_vjp(upstream, weight, indices, padding_idx=-1, scale_grad_by_freq=False):
+    return {"weight": summed_by_index(upstream[0], indices, weight.shape[0], padding_idx, scale_grad_by_freq)}
 
 
 def embedding_cases(draw):

@@ -52,11 +52,3 @@ def singular_values(a):
     gram = numpy.matmul(transpose(a), a) if a.shape[-2] >= a.shape[-1] else numpy.matmul(a, transpose(a))
     values = eigenvalues(gram)[..., ::-1]
     return np.elementwise(lambda v: arb(max(arb(0), v) if v.contains(0) else v).sqrt(), values)
-
-
-def size(a):
-    return numpy.abs(numpy.asarray(a, dtype=float) if numpy.asarray(a).dtype != object else np.floats(a))
-
-
-def floats(a):
-    return numpy.asarray(a) if numpy.asarray(a).dtype != object else np.floats(a)

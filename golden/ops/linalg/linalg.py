@@ -4,24 +4,17 @@ import itertools
 
 import numpy
 
-from golden import Case, Operator, Out, conditioned
+from golden import Case, Out, conditioned
 from golden import numpy_ad as np
 from golden.ops.linalg._matrix import each, eigenvalues, inverse, singular_values, solve, transpose
+from golden.table import Table
 
 MODES = ("layouts", "deterministic", "threads")
 # Gaussian elimination with partial pivoting: growth below 2^(n-1), and n^2 roundings an element; n is at most 5 in the conditioned cases (docs/numerics.md#linalg).
 SOLVE = conditioned(float32=64, float64=64, why="docs/numerics.md#linalg")
 THRESHOLD = 30
-operators = []
-
-
-def add(schema, reference, second, cases, **options):
-    operator = Operator(f"aten::{schema}", **{"tolerance": SOLVE, "modes": MODES} | options)
-    operator.reference(reference)
-    operator.second(second)
-    operator.cases(cases)
-    operators.append(operator)
-    return operator
+table = Table(tolerance=SOLVE, modes=MODES)
+add, operators = table.add, table.operators
 
 
 def square(draw, *shape):

@@ -4,19 +4,13 @@ import math
 
 import numpy
 
-from golden import Case, Operator, Out, conditioned
+from golden import Case, Out, conditioned
 from golden import numpy_ad as np
+from golden.table import Table
 
 MODES = ("layouts", "math", "deterministic", "threads")
-operators = []
-
-
-def add(schema, reference, second, cases, **options):
-    operator = Operator(f"aten::{schema}", **{"tolerance": conditioned(tf32=32800), "modes": MODES, "scale": "multilinear"} | options)
-    operator.reference(reference)
-    operator.second(second)
-    operator.cases(cases)
-    operators.append(operator)
+table = Table(tolerance=conditioned(tf32=32800), modes=MODES, scale="multilinear")
+add, operators = table.add, table.operators
 
 
 def row(x):
@@ -79,11 +73,7 @@ add("matmul", matmul, lambda self, other: self @ other, lambda draw: [Case(f"{'x
 
 
 def cdist(x1, x2, p=2.0, compute_mode=None):
-    d = np.absolute(x1[..., :, None, :] - x2[..., None, :, :])
-    if p == 1:
-        return np.sum(d, axis=-1)
-    s = np.sum(d * d if p == 2 else d * d * d, axis=-1)
-    return np.sqrt(s) if p == 2 else np.exp(np.log(s) / 3)
+    return np.norm(x1[..., :, None, :] - x2[..., None, :, :], p)
 
 
 add("cdist", cdist, lambda x1, x2, p=2.0, compute_mode=None: (numpy.abs(x1[..., :, None, :] - x2[..., None, :, :]) ** p).sum(-1) ** (1 / p),

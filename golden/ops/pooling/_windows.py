@@ -14,6 +14,11 @@ def starts(size, kernel, stride, padding, dilation, ceil_mode):
     return [k * stride - padding for k in range(count(size, kernel, stride, padding, dilation, ceil_mode))]
 
 
+def spans(size, kernel, stride, padding, ceil_mode):
+    """(start, end) of each averaging window in padded terms; an end beyond the right padding is cut: what ceil_mode adds is no padding."""
+    return [(a, min(a + kernel, size + padding)) for a in starts(size, kernel, stride, padding, 1, ceil_mode)]
+
+
 def adaptive(size, out):
     """Start and end of each adaptive window: floor(k n / m) and ceil((k + 1) n / m)."""
     return [(k * size // out, -(-(k + 1) * size // out)) for k in range(out)]

@@ -7,7 +7,7 @@ import numpy
 
 from golden import Case, Operator, conditioned
 from golden import numpy_ad as np
-from golden.ops.pooling._windows import adaptive, cover, starts
+from golden.ops.pooling._windows import adaptive, cover, spans
 
 MODES = ("layouts", "channels_last", "cudnn", "deterministic", "threads")
 # ATen's adaptive average pooling and avg_pool3d accumulate gradients with atomicAdd (list in torch.use_deterministic_algorithms).
@@ -25,11 +25,9 @@ def tuple_of(value, n):
 
 
 def windows(x, n, kernel_size, stride, padding, ceil_mode):
-    """Per axis the (start, end) of each window in padded terms: end beyond the right padding is cut (it is no padding)."""
-    rows = []
-    for size, k, s, p in zip(x.shape[-n:], tuple_of(kernel_size, n), tuple_of(stride or kernel_size, n), tuple_of(padding, n), strict=True):
-        rows.append([(a, min(a + k, size + p)) for a in starts(size, k, s, p, 1, ceil_mode)])
-    return rows
+    """The spans of each axis."""
+    axes = zip(x.shape[-n:], tuple_of(kernel_size, n), tuple_of(stride or kernel_size, n), tuple_of(padding, n), strict=True)
+    return [spans(size, k, s, p, ceil_mode) for size, k, s, p in axes]
 
 
 def fixed(n):
@@ -38,21 +36,21 @@ def fixed(n):
 
     @operator.reference
     def reference(self, kernel_size, stride=(), padding=(0,), ceil_mode=False, count_include_pad=True, divisor_override=None):
-        spans = windows(self, n, kernel_size, stride, padding, ceil_mode)
-        covers = [cover(size, w) for size, w in zip(self.shape[-n:], spans, strict=True)]
+        boxes = windows(self, n, kernel_size, stride, padding, ceil_mode)
+        covers = [cover(size, w) for size, w in zip(self.shape[-n:], boxes, strict=True)]
         if divisor_override:
             divisor = float(divisor_override)
         else:
-            sizes = [numpy.array([float(b - a) for a, b in w]) if count_include_pad else c for w, (_, c) in zip(spans, covers, strict=True)]
+            sizes = [numpy.array([float(b - a) for a, b in w]) if count_include_pad else c for w, (_, c) in zip(boxes, covers, strict=True)]
             divisor = math.prod(v.reshape(*[-1 if k == axis else 1 for k in range(n)]) for axis, v in enumerate(sizes))
         return spread(self, [m for m, _ in covers]) / divisor
 
     @operator.second
     def second(self, kernel_size, stride=(), padding=(0,), ceil_mode=False, count_include_pad=True, divisor_override=None):
-        spans = windows(self, n, kernel_size, stride, padding, ceil_mode)
-        out = numpy.zeros((*self.shape[:-n], *map(len, spans)))
-        for i in itertools.product(*(range(len(w)) for w in spans)):
-            box = [w[k] for w, k in zip(spans, i, strict=True)]
+        boxes = windows(self, n, kernel_size, stride, padding, ceil_mode)
+        out = numpy.zeros((*self.shape[:-n], *map(len, boxes)))
+        for i in itertools.product(*(range(len(w)) for w in boxes)):
+            box = [w[k] for w, k in zip(boxes, i, strict=True)]
             inside = self[(..., *(slice(max(a, 0), min(b, size)) for (a, b), size in zip(box, self.shape[-n:], strict=True)))]
             full = math.prod(b - a for a, b in box)
             divisor = divisor_override or (full if count_include_pad else inside[0, 0].size)

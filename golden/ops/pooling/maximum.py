@@ -43,7 +43,7 @@ def gather(x, index):
     return np.reshape(flat[numpy.arange(n * c)[:, None], index.reshape(n * c, -1)], index.shape)
 
 
-def by_slices(x, kernel, rows):
+def by_slices(x, rows):
     """The second formula: the largest of the shifted copies (padding is -inf), and the first position that holds it."""
     out = numpy.empty((*x.shape[:2], *map(len, rows)))
     for i in itertools.product(*(range(len(r)) for r in rows)):
@@ -65,14 +65,13 @@ def pool(name, n, with_index):
     @operator.reference
     def reference(self, kernel_size, stride=(), padding=(0,), dilation=(1,), ceil_mode=False):
         rows = positions(self.shape[2:], kernel_size, stride, padding if len(padding) == n else padding * n, dilation if len(dilation) == n else dilation * n, ceil_mode)
-        values = np.value(self)
-        index = best(values if values.dtype == numpy.float64 else np.floats(values), rows)
+        index = best(np.floats(self), rows)
         return (gather(self, index), index) if with_index else gather(self, index)
 
     @operator.second
     def second(self, kernel_size, stride=(), padding=(0,), dilation=(1,), ceil_mode=False):
         rows = positions(self.shape[2:], kernel_size, stride, padding if len(padding) == n else padding * n, dilation if len(dilation) == n else dilation * n, ceil_mode)
-        values = by_slices(self, kernel_size, rows)
+        values = by_slices(self, rows)
         if not with_index:
             return values
         index = numpy.zeros(values.shape, dtype=numpy.int64)
@@ -115,14 +114,13 @@ def adaptive_pool(n):
 
     @operator.reference
     def reference(self, output_size):
-        values = np.value(self)
-        index = best(values if values.dtype == numpy.float64 else np.floats(values), rows_of(self, output_size))
+        index = best(np.floats(self), rows_of(self, output_size))
         return gather(self, index), index
 
     @operator.second
     def second(self, output_size):
         rows = rows_of(self, output_size)
-        values = by_slices(self, None, rows)
+        values = by_slices(self, rows)
         index = numpy.zeros(values.shape, dtype=numpy.int64)
         for i in numpy.ndindex(*values.shape):
             seen = [int(numpy.ravel_multi_index(p, self.shape[2:])) for p in itertools.product(*(r[k] for r, k in zip(rows, i[2:], strict=True)))]

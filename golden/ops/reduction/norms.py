@@ -4,19 +4,13 @@ import math
 
 import numpy
 
-from golden import Case, Operator, Out, conditioned
+from golden import Case, Out, conditioned
 from golden import numpy_ad as np
+from golden.table import Table
 
 MODES = ("layouts", "threads")
-operators = []
-
-
-def add(schema, reference, second, cases, **options):
-    operator = Operator(f"aten::{schema}", **{"tolerance": conditioned(), "modes": MODES} | options)
-    operator.reference(reference)
-    operator.second(second)
-    operator.cases(cases)
-    operators.append(operator)
+table = Table(tolerance=conditioned(), modes=MODES)
+add, operators = table.add, table.operators
 
 
 def variance(x, dim, correction, keepdim):

@@ -2,18 +2,19 @@
 
 import numpy
 
-from golden import Case, Operator, Out, exact
+from golden import Case, Out, exact
 from golden import numpy_ad as np
+from golden.table import Table
 
 MODES = ("layouts", "threads")
-operators = []
+table = Table(tolerance=exact(), modes=MODES, plain=True, scale="multilinear")
+add, operators = table.add, table.operators
 SPECIAL = numpy.array([[1.0, numpy.nan, 3.0, -1.0], [numpy.inf, 2.0, -numpy.inf, 0.5], [5.0, 5.0, -5.0, 5.0], [-2.0, 1.0, 1.0, -2.0]])
 
 
 def along(x, dim, keepdim, choose):
     """`choose(row)`: position in each row along `dim`; (values, indices), differentiable by gathering."""
-    plain = np.value(x)
-    plain = plain if plain.dtype != object else np.floats(plain)
+    plain = np.floats(x)
     dim = dim % x.ndim
     index = numpy.apply_along_axis(choose, dim, plain).astype(numpy.int64)
     values = np.take_along_axis(x, numpy.expand_dims(index, dim), dim)
@@ -44,22 +45,14 @@ def middle(row):
     return nan[0] if nan.size else numpy.argsort(row, kind="stable")[(len(row) - 1) // 2]
 
 
-def shapes(draw, ties=False):
+def shapes():
     for shape, dim in (((1,), 0), ((5,), 0), ((3, 4), 1), ((17, 3), 0), ((2, 3, 5), 1), ((2, 33), -1), ((2, 129), 1)):
         yield f"s{'x'.join(map(str, shape))}_d{dim % len(shape)}", shape, dim
 
 
-def add(schema, reference, second, cases, **options):
-    operator = Operator(f"aten::{schema}", **{"tolerance": exact(), "modes": MODES, "plain": True, "scale": "multilinear"} | options)
-    operator.reference(reference)
-    operator.second(second)
-    operator.cases(cases)
-    operators.append(operator)
-
-
-def with_dim(kept=True, special=True, ties=True, smooth=True):
+def with_dim(special=True, ties=True):
     def cases(draw):
-        for name, shape, dim in shapes(draw):
+        for name, shape, dim in shapes():
             yield Case(name, self=draw.distinct(*shape) + 0.03125, dim=dim)
         yield Case("keepdim", self=draw.distinct(3, 4) + 0.03125, dim=0, keepdim=True)
         if special:
@@ -88,7 +81,7 @@ for name, choose, finder in (("max", largest, numpy.argmax), ("min", smallest, n
         lambda draw: [*(Case(f"s{'x'.join(map(str, s))}", self=draw.distinct(*s) + 0.03125) for s in ((1,), (7,), (3, 4), (5, 33))),
                       Case("special", self=numpy.array([1.0, numpy.nan, 2.0]), special=True, trivial="NaN wins")])
     add(f"a{name}", lambda self, dim=(), keepdim=False, c=choose: extreme(self, dim, keepdim, c), lambda self, dim=(), keepdim=False, n=name: getattr(numpy, n)(self, axis=tuple(dim) or None, keepdims=keepdim),
-        lambda draw: [*(Case(n, self=draw.distinct(*s) + 0.03125, dim=(d,)) for n, s, d in shapes(draw)), Case("two_axes", self=draw.distinct(2, 3, 4), dim=(0, 2)),
+        lambda draw: [*(Case(n, self=draw.distinct(*s) + 0.03125, dim=(d,)) for n, s, d in shapes()), Case("two_axes", self=draw.distinct(2, 3, 4), dim=(0, 2)),
                       Case("special", self=SPECIAL, dim=(1,), special=True)])
 
 
@@ -124,7 +117,7 @@ def median_second(x, dim, keepdim):
 
 for name, fold in (("any", numpy.any), ("all", numpy.all)):
     def cases(draw):
-        for label, shape, dim in shapes(draw):
+        for label, shape, dim in shapes():
             yield Case(label, self=draw.integers(0, 2, *shape) * draw.normal(*shape), dim=dim)
         yield Case("special", self=numpy.array([[0.0, numpy.nan], [-0.0, 0.0], [numpy.inf, 1.0]]), dim=1)
 
@@ -134,4 +127,4 @@ for name, fold in (("any", numpy.any), ("all", numpy.all)):
         lambda draw: [Case(f"n{n}", self=(numpy.arange(n) % 7 != 3) * draw.normal(n)) for n in (1, 3, 33, 1000)] + [Case("zeros", self=numpy.zeros(67)), Case("ones", self=numpy.ones(129))],
         differentiable=())
 add("count_nonzero", lambda self, dim: numpy.asarray((self != 0).sum(axis=dim)), lambda self, dim: numpy.count_nonzero(self, axis=dim),
-    lambda draw: [Case(n, self=draw.integers(0, 2, *s) * draw.normal(*s), dim=d) for n, s, d in shapes(draw)], differentiable=())
+    lambda draw: [Case(n, self=draw.integers(0, 2, *s) * draw.normal(*s), dim=d) for n, s, d in shapes()], differentiable=())

@@ -1,5 +1,6 @@
 """grid_sampler_2d and affine_grid_generator: input values at coordinates in [-1, 1]."""
 
+import itertools
 import math
 
 import numpy
@@ -40,13 +41,13 @@ def place(x, size, padding_mode, align_corners):
     return held(x, size) if padding_mode == BORDER else reflected(x, size, align_corners) if padding_mode == REFLECTION else x
 
 
-def fetch(input, iy, ix):
-    """input[n, c, iy, ix] as (N, C, Ho, Wo), 0 outside."""
-    n, _, h, w = input.shape
-    inside = (iy >= 0) & (iy < h) & (ix >= 0) & (ix < w)
-    batch = numpy.arange(n)[:, None, None]
-    values = input[batch, :, numpy.clip(iy, 0, h - 1), numpy.clip(ix, 0, w - 1)]
-    return np.transpose(values * inside[..., None], (0, 3, 1, 2))
+def fetch(input, *index):
+    """input[n, c, *index] as (N, C, *grid), 0 outside."""
+    sizes, n = input.shape[2:], index[0].ndim - 1
+    inside = numpy.logical_and.reduce([(i >= 0) & (i < s) for i, s in zip(index, sizes, strict=True)])
+    batch = numpy.arange(input.shape[0]).reshape(-1, *[1] * n)
+    values = input[(batch, slice(None), *(numpy.clip(i, 0, s - 1) for i, s in zip(index, sizes, strict=True)))]
+    return np.transpose(values * inside[..., None], (0, n + 1, *range(1, n + 1)))
 
 
 def kernel(t):
@@ -62,19 +63,31 @@ def kernel(t):
     return far(t + 1), near(t), near(1 - t), far(2 - t)
 
 
+def linear_or_nearest(input, grid, interpolation_mode, padding_mode, align_corners):
+    """(Bi-, tri-)linear between the neighbours, or the nearest pixel, on any number of axes."""
+    sizes = input.shape[2:]
+    at = [place(pixels(grid[..., len(sizes) - 1 - k], s, align_corners), s, padding_mode, align_corners) for k, s in enumerate(sizes)]
+    if interpolation_mode == NEAREST:
+        return fetch(input, *(numpy.rint(np.floats(v)).astype(int) for v in at)) + 0 * np.reshape(np.total(grid), (1,) * input.ndim)
+    low = [numpy.floor(np.floats(v)).astype(int) for v in at]
+    t = [(v - b)[:, None] for v, b in zip(at, low, strict=True)]
+    total = 0
+    for corner in itertools.product((0, 1), repeat=len(sizes)):
+        part = fetch(input, *(b + k for b, k in zip(low, corner, strict=True)))
+        for k, w in zip(corner, t, strict=True):
+            part = part * (w if k else 1 - w)
+        total = total + part
+    return total
+
+
 @sampler.reference
 def sample(input, grid, interpolation_mode, padding_mode, align_corners):
+    if interpolation_mode != BICUBIC:
+        return linear_or_nearest(input, grid, interpolation_mode, padding_mode, align_corners)
     h, w = input.shape[2:]
     x, y = pixels(grid[..., 0], w, align_corners), pixels(grid[..., 1], h, align_corners)
-    if interpolation_mode != BICUBIC:
-        x, y = place(x, w, padding_mode, align_corners), place(y, h, padding_mode, align_corners)
-    if interpolation_mode == NEAREST:
-        return fetch(input, numpy.rint(np.floats(y)).astype(int), numpy.rint(np.floats(x)).astype(int)) + 0 * np.reshape(np.total(grid), (1, 1, 1, 1))
     x0, y0 = numpy.floor(np.floats(x)).astype(int), numpy.floor(np.floats(y)).astype(int)
     tx, ty = (x - x0)[:, None], (y - y0)[:, None]
-    if interpolation_mode == BILINEAR:
-        return (fetch(input, y0, x0) * (1 - ty) * (1 - tx) + fetch(input, y0, x0 + 1) * (1 - ty) * tx
-                + fetch(input, y0 + 1, x0) * ty * (1 - tx) + fetch(input, y0 + 1, x0 + 1) * ty * tx)
 
     def index(i, size):
         if padding_mode == ZEROS:
@@ -122,40 +135,44 @@ def taps(g, size, mode, padding_mode, align_corners):
 
 def each(input, grid, mode, padding_mode, align_corners):
     """(output index, input index, weight) of every tap."""
-    h, w = input.shape[2:]
-    for b, i, j in numpy.ndindex(*grid.shape[:3]):
-        for y, wy in taps(float(grid[b, i, j, 1]), h, mode, padding_mode, align_corners).items():
-            for x, wx in taps(float(grid[b, i, j, 0]), w, mode, padding_mode, align_corners).items():
-                yield (b, slice(None), i, j), (b, slice(None), y, x), wy * wx
+    sizes = input.shape[2:]
+    for b, *place_ in numpy.ndindex(*grid.shape[:-1]):
+        axes = [taps(float(g), s, mode, padding_mode, align_corners) for g, s in zip(grid[(b, *place_)][::-1], sizes, strict=True)]
+        for tap in itertools.product(*(a.items() for a in axes)):
+            yield (b, slice(None), *place_), (b, slice(None), *(i for i, _ in tap)), float(numpy.prod([w for _, w in tap]))
 
 
-@sampler.second
-def sample_second(input, grid, interpolation_mode, padding_mode, align_corners):
-    """One output pixel at a time, every input pixel with its weight."""
-    out = numpy.zeros((*input.shape[:2], *grid.shape[1:3]))
-    for o, i, w in each(input, grid, interpolation_mode, padding_mode, align_corners):
-        out[o] += input[i] * w
-    return out
+def by_taps(operator):
+    """Register what the taps give: the second formula and the scales. A coordinate, and with it a weight, errs by about 3 u times the input's size."""
+
+    @operator.second
+    def second(input, grid, interpolation_mode, padding_mode, align_corners):
+        """One output pixel at a time, every input pixel with its weight."""
+        out = numpy.zeros((*input.shape[:2], *grid.shape[1:-1]))
+        for o, i, w in each(input, grid, interpolation_mode, padding_mode, align_corners):
+            out[o] += input[i] * w
+        return out
+
+    @operator.scale
+    def scale(outputs, input, grid, **modes):
+        """The sum of |x| over the taps."""
+        out = numpy.abs(outputs[0])
+        for o, i, _ in each(input, grid, *modes.values()):
+            out[o] += numpy.abs(input[i])
+        return out
+
+    @operator.backward_scale
+    def backward_scale(gradients, upstream, input, grid, **modes):
+        """The same for the taps' gradients; the grid's is a difference of the taps, times the upstream gradient and half the input's size."""
+        g = numpy.abs(upstream[0])
+        scales = {"input": numpy.abs(gradients["input"]), "grid": numpy.abs(gradients["grid"])}
+        for o, i, _ in each(input, grid, *modes.values()):
+            scales["input"][i] += g[o]
+            scales["grid"][(o[0], *o[2:])] += (g[o] * numpy.abs(input[i])).sum() * numpy.array(input.shape[:1:-1]) / 2
+        return scales
 
 
-@sampler.scale
-def sample_scale(outputs, input, grid, **modes):
-    """The sum of |x| over the taps: a coordinate, and with it a weight, errs by about 3 u times the input's size."""
-    out = numpy.abs(outputs[0])
-    for o, i, _ in each(input, grid, *modes.values()):
-        out[o] += numpy.abs(input[i])
-    return out
-
-
-@sampler.backward_scale
-def sample_backward_scale(gradients, upstream, input, grid, **modes):
-    """The same for the taps' gradients; the grid's is a difference of the taps, times the upstream gradient and half the input's size."""
-    g = numpy.abs(upstream[0])
-    scales = {"input": numpy.abs(gradients["input"]), "grid": numpy.abs(gradients["grid"])}
-    for o, i, _ in each(input, grid, *modes.values()):
-        scales["input"][i] += g[o]
-        scales["grid"][o[0], o[2], o[3]] += (g[o] * numpy.abs(input[i])).sum() * numpy.array(input.shape[:1:-1]) / 2
-    return scales
+by_taps(sampler)
 
 
 @sampler.cases

@@ -2,22 +2,24 @@
 
 import numpy
 
-from golden import Case, Operator, conditioned, exact
+from golden import Case, conditioned, exact
 from golden import numpy_ad as np
+from golden.table import Table
 
 MODES = ("layouts", "deterministic", "threads")
-operators = []
+table = Table(tolerance=conditioned(), modes=MODES)
+add, operators = table.add, table.operators
 
 
 def rows(x, axis):
     return [x[(slice(None),) * (axis % x.ndim) + (slice(k, k + 1),)] for k in range(x.shape[axis])]
 
 
-def scan(x, axis, step, first=lambda r: r):
+def scan(x, axis, step):
     """Concatenate step(previous, row), from the first row on."""
     parts = []
     for row in rows(x, axis):
-        parts.append(step(parts[-1], row) if parts else first(row))
+        parts.append(step(parts[-1], row) if parts else row)
     return np.concatenate(parts, axis=axis)
 
 
@@ -27,14 +29,6 @@ def shapes():
 
 def label(shape, dim):
     return f"s{'x'.join(map(str, shape))}_d{dim % len(shape)}"
-
-
-def add(schema, reference, second, cases, **options):
-    operator = Operator(f"aten::{schema}", **{"tolerance": conditioned(), "modes": MODES, "nondeterministic": ()} | options)
-    operator.reference(reference)
-    operator.second(second)
-    operator.cases(cases)
-    operators.append(operator)
 
 
 def cumsum_cases(draw):
@@ -134,8 +128,7 @@ def running(better):
     """Values and indices of the best so far; of equal ones the last (ATen: >=), NaN stays."""
 
     def reference(self, dim):
-        plain = np.value(self)
-        plain = plain if plain.dtype != object else np.floats(plain)
+        plain = np.floats(self)
 
         def places(row):
             out = [0]

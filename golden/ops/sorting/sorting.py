@@ -4,25 +4,18 @@ import builtins
 
 import numpy
 
-from golden import Case, Operator, Out, exact
+from golden import Case, Out, exact
 from golden import numpy_ad as np
+from golden.table import Table
 
 MODES = ("layouts", "deterministic", "threads")
-operators = []
-
-
-def add(schema, reference, second, cases, **options):
-    operator = Operator(f"aten::{schema}", **{"tolerance": exact(), "modes": MODES, "plain": True, "scale": "multilinear"} | options)
-    operator.reference(reference)
-    operator.second(second)
-    operator.cases(cases)
-    operators.append(operator)
+table = Table(tolerance=exact(), modes=MODES, plain=True, scale="multilinear")
+add, operators = table.add, table.operators
 
 
 def order(x, dim, descending):
     """Stable order along `dim`: NaN behind +inf."""
-    v = np.value(x)
-    v = v if v.dtype != object else np.floats(v)
+    v = np.floats(x)
     nan, dim = numpy.isnan(v), dim % x.ndim
     key = numpy.where(nan, numpy.inf, v)
     rank = numpy.lexsort((-key, ~nan), axis=dim) if descending else numpy.lexsort((key, nan), axis=dim)

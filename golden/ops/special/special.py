@@ -163,7 +163,7 @@ table.unary(
 
 def held(x, eps):
     """The argument clamped to [eps, 1 - eps]; the mask where it is not."""
-    v = np.floats(x) if numpy.asarray(np.value(x)).dtype == object else np.value(x)
+    v = np.floats(x)
     if eps is None:
         return x, v == v
     inside = (v >= eps) & (v <= 1 - eps)
