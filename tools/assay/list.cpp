@@ -70,9 +70,11 @@ void printTolerance(const json& table, const std::string& title) {
   std::vector<std::pair<json, std::string>> lines;
   for (const auto& [dtype, maths] : table.items()) {
     for (const auto& [math, tolerance] : maths.items()) {
-      const std::string place = dtype + " " + math;
-      const auto same = std::find_if(lines.begin(), lines.end(),
-                                     [&](const auto& line) { return line.first == tolerance; });
+      std::string place = dtype;
+      place.append(" ").append(math);
+      const auto same =
+          std::find_if(lines.begin(), lines.end(),
+                       [&wanted = tolerance](const auto& line) { return line.first == wanted; });
       if (same == lines.end()) {
         lines.emplace_back(tolerance, place);
       } else {

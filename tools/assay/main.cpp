@@ -65,7 +65,7 @@ class Commands {
     });
   }
 
-  int code() const { return code_; }
+  [[nodiscard]] int code() const { return code_; }
 
  private:
   void addGoldens(CLI::App* command) {

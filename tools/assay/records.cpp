@@ -33,6 +33,8 @@ class LineHandler {
 
   explicit LineHandler(CheckRecord& check) : check_(check) {}
 
+  // The parser dictates these names.
+  // NOLINTBEGIN(readability-identifier-naming)
   bool null() { return value(); }
   bool boolean(bool) { return value(); }
   bool number_integer(number_integer_t number) { return integer(number); }
@@ -68,9 +70,10 @@ class LineHandler {
     problem_ = kNotJson;
     return false;
   }
+  // NOLINTEND(readability-identifier-naming)
 
   // Why the line is no record; empty where it is one.
-  std::string problem() const {
+  [[nodiscard]] std::string problem() const {
     if (!problem_.empty()) return problem_;
     if (check_.test.empty()) return "has no \"test\"";
     return hasStatus_ ? "" : "has no \"status\"";

@@ -57,7 +57,7 @@ struct Run {
   nlohmann::json environment;    // the manifest; null where the run has none
 
   // Every field of a record. Throws Problem where the file has changed since it was read.
-  nlohmann::json whole(const CheckRecord& check) const;
+  [[nodiscard]] nlohmann::json whole(const CheckRecord& check) const;
 };
 
 // Throws Problem: no such folder, no record in it, or a broken line that is not the last one of its
