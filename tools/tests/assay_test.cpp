@@ -403,7 +403,7 @@ TEST_F(AssayTest, ReadsEveryField) {
   const auto run = readRun(folder_ / "results/run");
   ASSERT_EQ(run.checks.size(), 2U);
   const CheckRecord& check = run.checks[1];
-  EXPECT_EQ(check.test, line["test"]);
+  EXPECT_EQ(check.test, line["test"].get<std::string>());
   EXPECT_EQ(check.suite, "convolution");
   EXPECT_EQ(check.operatorName, "conv2d");
   EXPECT_EQ(check.caseName, "s11_d11_g1_p00");
@@ -431,7 +431,7 @@ TEST_F(AssayTest, NestedFieldsAreNotTheRecords) {
   add(line);
   const auto run = readRun(folder_ / "results/run");
   EXPECT_EQ(run.checks[0].status, Status::kPassed);
-  EXPECT_EQ(run.checks[0].test, line["test"]);
+  EXPECT_EQ(run.checks[0].test, line["test"].get<std::string>());
   EXPECT_EQ(run.checks[0].error, 2);
 }
 
