@@ -1,11 +1,11 @@
-# assay_add_suite(NAME <family> SOURCES <files> LABELS <labels> [TIMEOUT <seconds>])
+# assay_add_suite(NAME <family> SOURCES <files> LABELS <labels> [LIBRARIES <targets>] [TIMEOUT <seconds>] [GPU_ONLY])
 #
 # One binary, <family>_suite, and its CTest entries: <family>.cpu, <family>.gpu, <family>.smoke and <family>.smoke.gpu. Exit code
 # 77 is a skip by return code (a regular expression would hide the failures of a process that both fails and skips). Labels
 # are set by set_tests_properties, since CTest 3.25 keeps only the first of a list that gtest_discover_tests is given.
 # A process costs 1-2 s to start with a CUDA LibTorch: hence one entry per family and device kind, not one per check.
 function(assay_add_suite)
-  cmake_parse_arguments(arg "" "NAME;TIMEOUT" "SOURCES;LABELS" ${ARGN})
+  cmake_parse_arguments(arg "GPU_ONLY" "NAME;TIMEOUT" "SOURCES;LABELS;LIBRARIES" ${ARGN})
   if(arg_UNPARSED_ARGUMENTS OR NOT arg_NAME OR NOT arg_SOURCES)
     message(FATAL_ERROR "assay_add_suite needs NAME and SOURCES; it does not know: ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -14,14 +14,16 @@ function(assay_add_suite)
   endif()
   set(binary "${arg_NAME}_suite")
   add_executable(${binary} ${arg_SOURCES})
-  target_link_libraries(${binary} PRIVATE assay_options assay_fixtures)
+  target_link_libraries(${binary} PRIVATE assay_options assay_fixtures ${arg_LIBRARIES})
   target_precompile_headers(${binary} REUSE_FROM assay_fixtures)
   install(TARGETS ${binary} RUNTIME DESTINATION bin)
   set_property(GLOBAL APPEND PROPERTY ASSAY_SUITES ${arg_NAME})
 
-  assay_add_entry(${arg_NAME}.cpu "cpu;${arg_LABELS};${arg_NAME}" ${arg_TIMEOUT} ${binary} --device cpu)
+  if(NOT arg_GPU_ONLY)
+    assay_add_entry(${arg_NAME}.cpu "cpu;${arg_LABELS};${arg_NAME}" ${arg_TIMEOUT} ${binary} --device cpu)
+    assay_add_entry(${arg_NAME}.smoke "smoke" 300 ${binary} --device cpu --smoke)
+  endif()
   assay_add_entry(${arg_NAME}.gpu "gpu;${arg_LABELS};${arg_NAME}" ${arg_TIMEOUT} ${binary} --device cuda)
-  assay_add_entry(${arg_NAME}.smoke "smoke" 300 ${binary} --device cpu --smoke)
   assay_add_entry(${arg_NAME}.smoke.gpu "smoke" 300 ${binary} --device cuda --smoke)
   set_tests_properties(${arg_NAME}.gpu ${arg_NAME}.smoke.gpu PROPERTIES RESOURCE_LOCK gpu)
 endfunction()

@@ -135,6 +135,17 @@ if(EXISTS "${ASSAY_TORCH_FOLDER}/lib/libtorch_cuda.so")
   target_include_directories(torch SYSTEM INTERFACE ${_cuda_include} "${ASSAY_CUDA_INCLUDE}"
                                                     "${ASSAY_CUDA_CRT_INCLUDE}")
   target_compile_definitions(torch INTERFACE ASSAY_HAS_CUDA=1)
+  # cuDNN itself, for the suites that call it without LibTorch in between: the one that LibTorch was built with.
+  find_path(ASSAY_CUDNN_INCLUDE cudnn.h HINTS ${_cuda_include} "${ASSAY_CUDA_INCLUDE}")
+  file(GLOB _cudnn "${ASSAY_TORCH_FOLDER}/../nvidia/cudnn/lib/libcudnn.so.9" "${ASSAY_TORCH_FOLDER}/lib/libcudnn.so.9"
+       "${ASSAY_CUDNN_INCLUDE}/../lib64/libcudnn.so.9")
+  if(ASSAY_CUDNN_INCLUDE AND _cudnn)
+    list(GET _cudnn 0 _cudnn)
+    add_library(cudnn INTERFACE)
+    target_include_directories(cudnn SYSTEM INTERFACE "${ASSAY_CUDNN_INCLUDE}")
+    target_link_libraries(cudnn INTERFACE "${_cudnn}")
+    target_compile_definitions(cudnn INTERFACE ASSAY_HAS_CUDNN=1)
+  endif()
 endif()
 list(TRANSFORM _libraries PREPEND "${ASSAY_TORCH_FOLDER}/lib/lib")
 list(TRANSFORM _libraries APPEND ".so")

@@ -1,0 +1,74 @@
+#include "suites/determinism/cudnn_routines.h"
+#ifdef ASSAY_HAS_CUDNN
+
+#include <ATen/ATen.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include "fixtures/variant.h"
+#include "suites/determinism/cudnn_handle.h"
+#include "suites/determinism/routine.h"
+#include "suites/determinism/verdict.h"
+
+namespace assay::determinism {
+
+at::Tensor drawn(const std::vector<int64_t>& shape, int key, at::ScalarType dtype) {
+  const auto device = c10::cuda::getCurrentCUDAStream().device_index();
+  return fullMantissa(shape, key, dtype).to(c10::Device(c10::kCUDA, device));
+}
+
+namespace {
+
+Record runRoutine(const Routine& routine, const std::string& device, at::ScalarType dtype,
+                  bool smoke) {
+  const c10::cuda::CUDAGuard guard(c10::Device(device).index());
+  Record record;
+  record.details["cudnn"] = {{"algorithm", routine.algorithm}};
+  try {
+    const Subject subject{.promise = routine.promised ? "equal bits" : "may vary",
+                          .source = "cuDNN's documentation, \"Reproducibility (Determinism)\"",
+                          .call = routine.prepare(dtype)};
+    const auto first = subject.call();
+    record.status = Status::kPassed;
+    for (const auto& output : first) {
+      if (at::isfinite(output).all().item<bool>() && at::ne(output, 0).any().item<bool>()) continue;
+      record.status = Status::kFailed;
+      record.message = "an output is zero everywhere, or not finite: nothing was measured";
+    }
+    judge(record, subject, first, smoke);
+  } catch (const NotSupported& problem) {
+    record.status = Status::kUnavailable;
+    record.reason = problem.what();
+  }
+  return record;
+}
+
+}  // namespace
+
+std::vector<Check> routineChecks(const std::string& device, bool smoke) {
+  std::vector<Check> checks;
+  auto routines = layerRoutines();
+  for (auto& routine : sequenceRoutines()) routines.push_back(std::move(routine));
+  for (const auto& routine : routines) {
+    for (const auto dtype : {at::kFloat, at::kDouble}) {
+      if (smoke && dtype == at::kDouble) continue;
+      const Variant variant{.device = device,
+                            .dtype = dtype == at::kDouble ? "float64" : "float32"};
+      Check check = checkOf(routine.name, routine.algorithm, variant);
+      check.smoke = true;
+      check.run = [=] { return runRoutine(routine, device, dtype, smoke); };
+      checks.push_back(std::move(check));
+    }
+  }
+  return checks;
+}
+
+}  // namespace assay::determinism
+
+#else
+
+namespace assay::determinism {
+std::vector<Check> routineChecks(const std::string&, bool) { return {}; }
+}  // namespace assay::determinism
+
+#endif

@@ -1,0 +1,68 @@
+#include "suites/determinism/load.h"
+
+#include <ATen/ATen.h>
+#ifdef ASSAY_HAS_CUDA
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+#endif
+
+#include <optional>
+
+namespace assay::determinism {
+
+#ifdef ASSAY_HAS_CUDA
+
+struct Elsewhere::State {
+  c10::cuda::CUDAStream before;
+  c10::cuda::CUDAStreamGuard guard;
+  State(c10::cuda::CUDAStream current, c10::cuda::CUDAStream other)
+      : before(current), guard(other) {}
+};
+
+Elsewhere::Elsewhere(at::Device device, bool wanted) {
+  if (!wanted || !device.is_cuda()) return;
+  const auto current = c10::cuda::getCurrentCUDAStream(device.index());
+  current.synchronize();
+  state_ = std::make_unique<State>(
+      current, c10::cuda::getStreamFromPool(/*isHighPriority=*/false, device.index()));
+}
+
+Elsewhere::~Elsewhere() {
+  if (state_) c10::cuda::getCurrentCUDAStream().synchronize();
+}
+
+struct Load::State {
+  c10::cuda::CUDAStream stream;
+  at::Tensor matrix;
+};
+
+Load::Load(at::Device device) {
+  if (!device.is_cuda()) return;
+  const auto stream = c10::cuda::getStreamFromPool(false, device.index());
+  const c10::cuda::CUDAStreamGuard guard(stream);
+  state_ = std::make_unique<State>(State{stream, at::ones({512, 512}, at::TensorOptions(device))});
+}
+
+Load::~Load() {
+  if (state_) state_->stream.synchronize();
+}
+
+void Load::feed() {
+  if (!state_) return;
+  const c10::cuda::CUDAStreamGuard guard(state_->stream);
+  state_->matrix = at::mm(state_->matrix, state_->matrix).mul_(1.0 / 512);
+}
+
+#else
+
+struct Elsewhere::State {};
+Elsewhere::Elsewhere(at::Device, bool) {}
+Elsewhere::~Elsewhere() = default;
+struct Load::State {};
+Load::Load(at::Device) {}
+Load::~Load() = default;
+void Load::feed() {}
+
+#endif
+
+}  // namespace assay::determinism
