@@ -92,6 +92,8 @@ Record runRow(const AtenRow& row, const Variant& variant, bool smoke) {
   // Every supported LibTorch has them: a misspelt row must not pass for one that was looked at.
   if (!assay::available(row.file()))
     throw std::logic_error("this LibTorch has no aten::" + row.name + "." + row.overload);
+  record.details["row"] = row.item().name + (row.backward ? ", backward" : "") +
+                          (variant.deterministic ? ", mode on, " : ", mode off, ") + variant.dtype;
   const assay::ModeGuard guard(variant, false);
   try {
     const Subject subject{promiseOf(row, variant), kSource, callOf(row, variant)};

@@ -214,7 +214,7 @@ std::vector<AtenRow> reduceRows() {
       along("logcumsumexp", "", kForward, kNotListed),
       along("median", "dim", kForward, kThrows),
       along("nanmedian", "dim", kForward, kThrows),
-      along("mode", "", kForward, kNotListed),
+      {"mode", "", kForward, kNotListed, {{"self", normal({8, 300})}, {"dim", 1}}},
       along("sort", "", kForward, kNotListed),
       along("softmax", "int", kBackward, kNotListed),
       along("log_softmax", "int", kBackward, kNotListed),

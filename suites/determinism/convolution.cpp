@@ -4,7 +4,6 @@
 #include <ATen/ATen.h>
 #include <c10/cuda/CUDAGuard.h>
 
-#include <algorithm>
 #include <array>
 #include <map>
 #include <memory>
@@ -127,7 +126,7 @@ class Placed {
         outputDescriptor_(output_),
         filter_(weight_, setting.channelsLast) {}
 
-  std::vector<Algorithm> algorithms(Direction direction, cudnnMathType_t math) const;
+  std::vector<Algorithm> algorithms(Direction direction) const;
   // A fresh result of one call.
   at::Tensor call(Direction direction, const Algorithm& algorithm) const;
   const Sums& want(Direction direction) const {
@@ -138,6 +137,7 @@ class Placed {
   }
 
  private:
+  std::vector<Algorithm> algorithmsIn(Direction direction, cudnnMathType_t math) const;
   at::Tensor place(const at::Tensor& values) const {
     const auto format = !setting_.channelsLast ? at::MemoryFormat::Contiguous
                         : values.dim() == 5    ? at::MemoryFormat::ChannelsLast3d
@@ -164,13 +164,10 @@ std::vector<Algorithm> listed(const Query& query) {
     result.push_back({static_cast<int>(found[k].algo), found[k].determinism == CUDNN_DETERMINISTIC,
                       found[k].mathType});
   }
-  std::sort(result.begin(), result.end(), [](const Algorithm& a, const Algorithm& b) {
-    return std::pair(a.number, a.math) < std::pair(b.number, b.math);
-  });
   return result;
 }
 
-std::vector<Algorithm> Placed::algorithms(Direction direction, cudnnMathType_t math) const {
+std::vector<Algorithm> Placed::algorithmsIn(Direction direction, cudnnMathType_t math) const {
   const ConvolutionDescriptor convolution(setting_.problem, compute(), math);
   switch (direction) {
     case Direction::kForward:
@@ -193,6 +190,18 @@ std::vector<Algorithm> Placed::algorithms(Direction direction, cudnnMathType_t m
                                                          outputDescriptor_.get(), convolution.get(),
                                                          filter_.get(), most, count, found);
   });
+}
+
+// What cuDNN lists for either kind of math, each algorithm with each math type once.
+std::vector<Algorithm> Placed::algorithms(Direction direction) const {
+  std::map<std::pair<int, int>, Algorithm> found;
+  for (const auto math : {CUDNN_FMA_MATH, CUDNN_DEFAULT_MATH}) {
+    for (const auto& one : algorithmsIn(direction, math))
+      found.emplace(std::pair(one.number, static_cast<int>(one.math)), one);
+  }
+  std::vector<Algorithm> result;
+  for (const auto& [key, one] : found) result.push_back(one);
+  return result;
 }
 
 at::Tensor Placed::call(Direction direction, const Algorithm& algorithm) const {
@@ -279,6 +288,17 @@ GoldenOutput golden(const Sums& sums, double bound, bool wholeTiles) {
   return result;
 }
 
+std::string mathName(cudnnMathType_t math) {
+  switch (math) {
+    case CUDNN_FMA_MATH:
+      return "fma";
+    case CUDNN_DEFAULT_MATH:
+      return "default";
+    default:
+      return "tensor";
+  }
+}
+
 // With the fault ignore-ieee it plays a library that takes tensor cores although FMA math was asked
 // for.
 Record runAlgorithm(const Setting& setting, Direction direction, const Algorithm& algorithm,
@@ -301,7 +321,10 @@ Record runAlgorithm(const Setting& setting, Direction direction, const Algorithm
       judge(first[0], want, *want.tolerance, setting.dtype == at::kDouble ? "float64" : "float32");
   record.what = "output 0";
   record.why = want.tolerance->why;
-  record.details["cudnn"] = {{"algorithm", algorithm.number}, {"math_type", algorithm.math}};
+  record.details["row"] = "algorithm " + std::to_string(algorithm.number) + ", " +
+                          mathName(algorithm.math) + ", " +
+                          (setting.channelsLast ? "NHWC, " : "NCHW, ") +
+                          (setting.dtype == at::kDouble ? "float64" : "float32");
   if (!record.verdict.pass) {
     record.status = Status::kFailed;
     record.message = record.verdict.message;
@@ -311,6 +334,25 @@ Record runAlgorithm(const Setting& setting, Direction direction, const Algorithm
   }
   judge(record, subject, first, options.smoke);
   return record;
+}
+
+}  // namespace
+
+namespace {
+
+Check checkOf(const Setting& setting, Direction direction, const Algorithm& algorithm,
+              const Options& options) {
+  const Variant variant{.device = setting.device,
+                        .dtype = setting.dtype == at::kDouble ? "float64" : "float32"};
+  const std::string layout = setting.channelsLast ? "_nhwc" : "_nchw";
+  Check check = assay::checkOf(nameOf(direction), setting.problem.name + layout, variant);
+  const std::string more =
+      "_algo" + std::to_string(algorithm.number) + "_" + mathName(algorithm.math);
+  check.name += more;
+  check.variantName += more;
+  check.smoke = true;
+  check.run = [=] { return runAlgorithm(setting, direction, algorithm, options); };
+  return check;
 }
 
 }  // namespace
@@ -325,25 +367,8 @@ std::vector<Check> convolutionChecks(const std::string& device, const Options& o
         const Setting setting{problem, channelsLast, dtype, device};
         const Placed placed(setting);
         for (const auto direction : kDirections) {
-          std::set<std::pair<int, int>> seen;
-          for (const auto math : {CUDNN_FMA_MATH, CUDNN_DEFAULT_MATH}) {
-            for (const auto& algorithm : placed.algorithms(direction, math)) {
-              if (!seen.emplace(algorithm.number, algorithm.math).second) continue;
-              Variant variant{.device = device,
-                              .dtype = dtype == at::kDouble ? "float64" : "float32"};
-              Check check = checkOf(nameOf(direction),
-                                    problem.name + (channelsLast ? "_nhwc" : "_nchw"), variant);
-              const std::string more =
-                  "_algo" + std::to_string(algorithm.number) + "_" +
-                  (algorithm.math == CUDNN_FMA_MATH ? "fma"
-                                                    : "math" + std::to_string(algorithm.math));
-              check.name += more;
-              check.variantName += more;
-              check.smoke = true;
-              check.run = [=] { return runAlgorithm(setting, direction, algorithm, options); };
-              checks.push_back(std::move(check));
-            }
-          }
+          for (const auto& algorithm : placed.algorithms(direction))
+            checks.push_back(checkOf(setting, direction, algorithm, options));
         }
       }
     }

@@ -23,7 +23,7 @@ Record runRoutine(const Routine& routine, const std::string& device, at::ScalarT
                   bool smoke) {
   const c10::cuda::CUDAGuard guard(c10::Device(device).index());
   Record record;
-  record.details["cudnn"] = {{"algorithm", routine.algorithm}};
+  record.details["row"] = routine.algorithm + (dtype == at::kDouble ? ", float64" : ", float32");
   try {
     const Subject subject{.promise = routine.promised ? "equal bits" : "may vary",
                           .source = "cuDNN's documentation, \"Reproducibility (Determinism)\"",
@@ -33,7 +33,9 @@ Record runRoutine(const Routine& routine, const std::string& device, at::ScalarT
     for (const auto& output : first) {
       if (at::isfinite(output).all().item<bool>() && at::ne(output, 0).any().item<bool>()) continue;
       record.status = Status::kFailed;
-      record.message = "an output is zero everywhere, or not finite: nothing was measured";
+      record.message = "an output is zero everywhere, or not finite (its first element is " +
+                       std::to_string(output.flatten()[0].item<double>()) +
+                       "): nothing was measured";
     }
     judge(record, subject, first, smoke);
   } catch (const NotSupported& problem) {

@@ -34,16 +34,29 @@ at::Tensor ordered(const at::Tensor& tensor) {
   return at::where(raw < 0, top - raw, raw);
 }
 
-// Of two results: elements with other bits, largest distance in units in the last place, largest
-// |difference| over the largest magnitude of the first. A tensor of three on the device.
-at::Tensor compare(const at::Tensor& a, const at::Tensor& b) {
-  if (!a.numel()) return at::zeros({3}, b.options().dtype(at::kDouble));
-  const auto type = a.is_complex() ? at::kComplexDouble : at::kDouble;
-  const auto elements = at::ne(bits(a), bits(b)).sum().to(at::kDouble);
-  const auto ulp = (ordered(a).to(at::kDouble) - ordered(b).to(at::kDouble)).abs().max();
-  const auto largest = (a.to(type) - b.to(type)).abs().nan_to_num(0).max();
-  const auto size = b.to(type).abs().nan_to_num(0).max().clamp_min(1e-300);
-  return at::stack({elements, ulp, largest / size});
+constexpr int64_t kMeasured = 64;  // differing runs whose distance is measured
+
+// Elements with other bits, over all outputs; a number on the device.
+at::Tensor differences(const std::vector<at::Tensor>& outputs,
+                       const std::vector<at::Tensor>& first) {
+  auto count = at::ne(bits(outputs[0]), bits(first[0])).sum();
+  for (size_t k = 1; k < outputs.size(); ++k)
+    count += at::ne(bits(outputs[k]), bits(first[k])).sum();
+  return count;
+}
+
+void measure(Spread& spread, const std::vector<at::Tensor>& outputs,
+             const std::vector<at::Tensor>& first) {
+  for (size_t k = 0; k < outputs.size(); ++k) {
+    const auto &a = outputs[k], &b = first[k];
+    if (!a.numel()) continue;
+    const auto type = a.is_complex() ? at::kComplexDouble : at::kDouble;
+    const auto ulp = (ordered(a).to(at::kDouble) - ordered(b).to(at::kDouble)).abs().max();
+    const auto largest = (a.to(type) - b.to(type)).abs().nan_to_num(0).max();
+    const auto size = b.to(type).abs().nan_to_num(0).max().clamp_min(1e-300);
+    spread.ulp = std::max(spread.ulp, ulp.item<double>());
+    spread.relative = std::max(spread.relative, (largest / size).item<double>());
+  }
 }
 
 }  // namespace
@@ -86,22 +99,28 @@ Spread repeat(const Call& call, const std::vector<at::Tensor>& first, int64_t ru
   std::optional<Load> load;
   if (kind == Kind::kUnderLoad) load.emplace(device);
   std::vector<at::Tensor> held;  // memory that the allocator cannot hand out again meanwhile
-  std::vector<at::Tensor> seen;
-  for (int64_t run = 0; run < runs; ++run) {
-    if (load) load->feed();
-    const auto outputs = call();
-    if (outputs.size() != first.size())
-      throw std::logic_error("a call gave another count of outputs");
-    for (size_t k = 0; k < outputs.size(); ++k) seen.push_back(compare(outputs[k], first[k]));
-    if (kind == Kind::kMoved) held.push_back(outputs.at(0));
+  Spread spread{.runs = runs};
+  for (int64_t done = 0; done < runs;) {
+    // A batch of runs without a synchronisation; then how much those differ that do.
+    std::vector<std::vector<at::Tensor>> batch;
+    std::vector<at::Tensor> counts;
+    for (; done < runs && batch.size() < 32; ++done) {
+      if (load) load->feed();
+      batch.push_back(call());
+      if (batch.back().size() != first.size())
+        throw std::logic_error("a call gave another count of outputs");
+      counts.push_back(differences(batch.back(), first));
+      if (kind == Kind::kMoved) held.push_back(batch.back().at(0));
+    }
+    const auto elements = at::stack(counts).cpu();
+    for (size_t run = 0; run < batch.size(); ++run) {
+      const auto count = elements[static_cast<int64_t>(run)].item<int64_t>();
+      if (!count) continue;
+      spread.elements = std::max(spread.elements, count);
+      if (++spread.differing <= kMeasured) measure(spread, batch[run], first);
+    }
   }
-  const auto figures = at::stack(seen).view({runs, -1, 3}).cpu();
-  const auto elements = figures.select(2, 0).sum(1);
-  return {.runs = runs,
-          .differing = at::gt(elements, 0).sum().item<int64_t>(),
-          .elements = static_cast<int64_t>(elements.max().item<double>()),
-          .ulp = figures.select(2, 1).max().item<double>(),
-          .relative = figures.select(2, 2).max().item<double>()};
+  return spread;
 }
 
 }  // namespace assay::determinism

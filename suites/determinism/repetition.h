@@ -29,7 +29,7 @@ struct Spread {
   int64_t runs = 0;       // compared with the first
   int64_t differing = 0;  // runs with other bits than the first
   int64_t elements = 0;   // elements that differ, in the worst run
-  double ulp = 0;         // largest distance in units in the last place, over all runs
+  double ulp = 0;         // largest distance in units in the last place
   double relative = 0;    // largest |difference| over the output's largest magnitude
   nlohmann::json json() const;
 };

@@ -1,7 +1,9 @@
 #include "suites/determinism/verdict.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
+#include <limits>
 #include <map>
 
 namespace assay::determinism {
@@ -47,42 +49,69 @@ void judge(Record& record, const Subject& subject, const std::vector<at::Tensor>
                                    {"rate", rate},
                                    {"miss_probability", missProbability(rate, runs)},
                                    {"kinds", kinds}};
-  record.verdict.checked += total;
+  if (!record.verdict.checked) record.verdict.checked = total;
   if (verdict != "BROKEN PROMISE") return;
   record.status = Status::kFailed;
   record.message += (record.message.empty() ? "" : "; ") + std::string("BROKEN PROMISE: ") + told +
                     ", but equal bits are promised (" + subject.source + ")";
 }
 
-void printTable(const std::vector<Record>& records) {
-  std::printf("\n%-28s %-34s %-22s %-10s %-21s %12s %8s %9s %6s\n", "routine", "problem", "variant",
-              "promised", "seen", "differing", "elements", "spread", "bits");
-  std::map<std::string, int64_t> totals;
-  for (const auto& record : records) {
-    if (!record.details.is_object() || !record.details.contains("determinism")) continue;
+namespace {
+
+// One line of the table: the records of one routine and algorithm, over all problems and dtypes.
+struct Line {
+  std::string promise;
+  std::map<std::string, int64_t> verdicts;
+  int64_t problems = 0, differing = 0, runs = 0;
+  double spread = 0, bits = std::numeric_limits<double>::infinity();
+
+  void add(const Record& record) {
     const auto& seen = record.details["determinism"];
-    const std::string verdict = seen["verdict"];
-    ++totals[verdict];
-    int64_t runs = 0, differing = 0, elements = 0;
-    double spread = 0;
+    promise = seen["promise"];
+    ++problems;
+    ++verdicts[seen["verdict"]];
     for (const auto& [kind, one] : seen["kinds"].items()) {
       runs += one["runs"].get<int64_t>();
       differing += one["differing"].get<int64_t>();
-      elements = std::max(elements, one["elements"].get<int64_t>());
       spread = std::max(spread, one["relative"].get<double>());
     }
-    std::printf("%-28s %-34s %-22s %-10s %-21s %5lld of %4lld %8lld %9.1e %6.1f\n",
-                record.operatorName.c_str(), record.caseName.c_str(), record.variantName.c_str(),
-                seen["promise"].get<std::string>().c_str(), verdict.c_str(),
-                static_cast<long long>(differing), static_cast<long long>(runs),
-                static_cast<long long>(elements), spread, record.verdict.effectiveBits);
+    if (record.verdict.effectiveBits < bits) bits = record.verdict.effectiveBits;
+  }
+
+  std::string seen() const {
+    std::string text;
+    for (const auto& [verdict, count] : verdicts)
+      text += (text.empty() ? "" : ", ") + verdict + " " + std::to_string(count);
+    return text;
+  }
+};
+
+}  // namespace
+
+void printTable(const std::vector<Record>& records) {
+  std::map<std::pair<std::string, std::string>, Line> lines;
+  std::map<std::string, int64_t> totals;
+  for (const auto& record : records) {
+    if (!record.details.is_object() || !record.details.contains("determinism")) continue;
+    lines[{record.operatorName, record.details["row"].get<std::string>()}].add(record);
+    ++totals[record.details["determinism"]["verdict"]];
+  }
+  std::printf("\n%-26s %-34s %-10s %8s %16s %8s %5s  %s\n", "routine", "algorithm", "promised",
+              "problems", "differing runs", "spread", "bits", "seen");
+  for (const auto& [key, line] : lines) {
+    std::printf("%-26s %-34s %-10s %8lld %7lld of %5lld %8.1e ", key.first.c_str(),
+                key.second.c_str(), line.promise.c_str(), static_cast<long long>(line.problems),
+                static_cast<long long>(line.differing), static_cast<long long>(line.runs),
+                line.spread);
+    if (std::isfinite(line.bits))
+      std::printf("%5.1f  %s\n", line.bits, line.seen().c_str());
+    else
+      std::printf("%5s  %s\n", "", line.seen().c_str());
   }
   for (const auto& [verdict, count] : totals)
     std::printf("%s: %lld\n", verdict.c_str(), static_cast<long long>(count));
   if (!totals.contains("VARIES") && !totals.contains("BROKEN PROMISE"))
-    std::printf(
-        "Nothing varied in this run, not even what is documented to: on hardware of this kind "
-        "that is worth a second look.\n");
+    std::printf("Nothing varied, not even what is documented to: worth a second look.\n");
 }
 
 }  // namespace assay::determinism

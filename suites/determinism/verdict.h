@@ -24,7 +24,8 @@ struct Subject {
 void judge(Record& record, const Subject& subject, const std::vector<at::Tensor>& first,
            bool smoke);
 
-// The table over all records of a suite, as text: routine, algorithm, promised, seen.
+// The table over all records of a suite, as text: routine, algorithm, promised, seen. A line
+// gathers the records of one operator with the same details.row.
 void printTable(const std::vector<Record>& records);
 
 }  // namespace assay::determinism
