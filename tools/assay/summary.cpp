@@ -134,6 +134,21 @@ void printFailures(const Run& run, size_t failures) {
   if (failures > 0) std::printf("more of one: assay explain '<test>' '%s'\n", run.folder.c_str());
 }
 
+// Checks that pass with a remark: inside a library's wider bound, or with a floor moved as it may
+// be.
+void printRemarks(const Run& run) {
+  std::map<std::string, std::pair<size_t, const CheckRecord*>> operators;
+  for (const auto& check : run.checks) {
+    if (check.status != Status::kPassed || check.message.empty()) continue;
+    auto& [times, first] = operators[check.operatorName];
+    if (times++ == 0) first = &check;
+  }
+  for (const auto& [name, remark] : operators) {
+    std::printf("remark on %s (%s): %s\n", name.c_str(),
+                counted(remark.first, "check", "checks").c_str(), remark.second->message.c_str());
+  }
+}
+
 }  // namespace
 
 int summarize(const std::optional<std::string>& name) {
@@ -143,6 +158,7 @@ int summarize(const std::optional<std::string>& name) {
   printEnvironment(run.environment);
   printTable(table);
   printFailures(run, failures);
+  printRemarks(run);
   if (run.repeated > 0)
     std::printf("%s of checks that ran again later left out\n",
                 counted(run.repeated, "record", "records").c_str());

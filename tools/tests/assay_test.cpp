@@ -164,6 +164,21 @@ TEST_F(AssayTest, SummaryCountsEveryStatus) {
   EXPECT_NE(output.text.find("killed by SIGSEGV"), std::string::npos);
 }
 
+TEST_F(AssayTest, SummaryRepeatsRemarksOnWhatPassed) {
+  json remark = record("a__x__cpu", "PASSED");
+  remark["operator"] = "lstm",
+  remark["message"] = "18.5 effective bits, inside the library's bound";
+  add(remark);
+  remark["test"] = "b__x__cpu";
+  add(remark);
+  add(record("c__x__cpu", "PASSED"));
+  const auto output = assay("summary");
+  EXPECT_EQ(output.code, 0);
+  EXPECT_NE(output.text.find("remark on lstm (2 checks): 18.5 effective bits"), std::string::npos)
+      << output.text;
+  EXPECT_EQ(output.text.find("remark on conv"), std::string::npos) << output.text;
+}
+
 TEST_F(AssayTest, SummaryFitsAScreen) {
   for (int i = 0; i < 40; ++i)
     add(failure("op" + std::to_string(i / 2) + "__" + std::to_string(i) + "__cpu"));
