@@ -33,4 +33,13 @@ struct ExplainOptions {
 };
 int explain(const ExplainOptions& options);
 
+struct GateOptions {
+  std::vector<std::string> baseline,
+      candidate;                         // runs; the first of each is compared check by check
+  std::filesystem::path json, markdown;  // files to write; empty: none
+};
+// 0 accept, 1 reject, 2 cannot judge. Throws Problem where a run or a file cannot be read or
+// written.
+int gate(const GateOptions& options);
+
 }  // namespace assay

@@ -12,12 +12,15 @@ namespace {
 
 constexpr const char* kFooter =
     R"(RUN is a run's folder or its name under results/; without it, the newest one.
-Exit codes: 0 done, 1 a check of the run failed, crashed or was lost (summary), 2 it cannot be done.
+Exit codes: 0 done, 1 a check of the run failed, crashed or was lost (summary) or the gate rejects, 2 it
+cannot be done.
 
   assay summary                          what the newest run found
   assay explain mm__k16__cpu_float32_forward
                                          one check: arguments, golden, error, bound and why
   assay list 'conv*' --cases             the operators, their cases and their bounds
+  assay gate --baseline A B --candidate C D
+                                         did an upgrade change what this machine computes?
   assay env                              this machine: LibTorch, CUDA, cuDNN, driver, GPUs, flags)";
 
 // Adds the commands to `app`; what was chosen is in `run` after the parse.
@@ -63,6 +66,17 @@ class Commands {
       if (explain_.knownDefects.empty()) explain_.knownDefects = assay::defaultKnownDefects();
       code_ = assay::explain(explain_);
     });
+
+    auto* gate = app.add_subcommand("gate", "did an upgrade change what this machine computes?");
+    gate->add_option("--baseline", gate_.baseline,
+                     "runs before the upgrade; two or more show what is unstable")
+        ->required();
+    gate->add_option("--candidate", gate_.candidate, "runs after it")->required();
+    gate->add_option("--json", gate_.json, "write every check that is not identical to this file");
+    gate->add_option("--markdown", gate_.markdown, "write the verdict to this file, as Markdown");
+    gate->footer(
+        "Exit codes: 0 accept, 1 reject, 2 cannot judge. docs/gate.md says what each word means.");
+    gate->callback([this] { code_ = assay::gate(gate_); });
   }
 
   [[nodiscard]] int code() const { return code_; }
@@ -80,6 +94,7 @@ class Commands {
   std::filesystem::path goldens_ = assay::defaultGoldens();
   assay::ListOptions list_;
   assay::ExplainOptions explain_;
+  assay::GateOptions gate_;
   int code_ = 0;
 };
 
