@@ -88,19 +88,22 @@ class Evaluation:
         self.wanted = tuple(n for n in self.leaves if n in wanted or n.split(".")[0] in wanted)
         self.outs = self.run(self.leaves)
         self.returned = len(self.outs) - len(operator.mutates)
-        live = [is_floating(o.value) and not o.constant for o in self.outs[: self.returned]]
+        self.differentiated = operator.factors_function or operator.reference_function
+        values = self.run(self.leaves, self.differentiated) if operator.factors_function and case.backward else self.outs[: self.returned]
+        live = [is_floating(o.value) and not o.constant for o in values]
         by_hand = operator.vjp_function is not None
         differentiate = case.backward and bool(self.wanted) and any(live) and (by_hand or not case.special)
         self.upstream: list[np.ndarray | None] | None = None
         if differentiate:
             draw = Draw(stream)
-            shaped = [np.reshape(draw.normal(*o.value.shape), o.value.shape) if f else None for o, f in zip(self.outs, live, strict=False)]
-            self.upstream = [pair(u) if o.complex else u for o, u in zip(self.outs, shaped, strict=False)]
+            shaped = [np.reshape(draw.normal(*o.value.shape), o.value.shape) if f else None for o, f in zip(values, live, strict=True)]
+            self.upstream = [pair(u) if o.complex else u for o, u in zip(values, shaped, strict=True)]
 
-    def run(self, leaves: dict[str, Any]) -> list[Out]:
-        """The reference on plain leaves: balls, or float64 where the operator is plain."""
+    def run(self, leaves: dict[str, Any], function: Callable[..., Any] | None = None) -> list[Out]:
+        """The reference (or `function`) on plain leaves: balls, or float64 where the operator is plain."""
         convert = (lambda v: np.asarray(v)) if self.operator.plain else balls
-        outs = as_outs(self.operator.reference_function(**with_leaves(self.case.args, {n: convert(v) for n, v in leaves.items()})))
+        reference = function or self.operator.reference_function
+        outs = as_outs(reference(**with_leaves(self.case.args, {n: convert(v) for n, v in leaves.items()})))
         for out in outs:
             if out.value is not None:
                 out.value = plain(out.value)
@@ -112,7 +115,7 @@ class Evaluation:
         """leaves (in the order of self.leaves) -> sum of outputs times upstream gradients, shape (1,)."""
 
         def function(*values: Any) -> Any:
-            outs = as_outs(self.operator.reference_function(**with_leaves(self.case.args, dict(zip(self.leaves, values, strict=True)))))
+            outs = as_outs(self.differentiated(**with_leaves(self.case.args, dict(zip(self.leaves, values, strict=True)))))
             return sum(anp.sum(anp.reshape(o.value * g, (1, -1)), axis=1) for o, g in zip(outs, upstream, strict=False) if g is not None)
 
         return function

@@ -102,6 +102,8 @@ class Operator:
         self.vjp_function: Callable[..., dict[str, Any]] | None = None
         self.scale_function: Callable[..., Any] | None = None
         self.backward_scale_function: Callable[..., dict[str, Any]] | None = None
+        self.factors_function: Callable[..., Any] | None = None
+        self.freedom_function: Callable[..., list[list[Any]]] | None = None
 
     @property
     def name(self) -> str:
@@ -141,4 +143,15 @@ class Operator:
     def backward_scale(self, function: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
         """Register the scales of the gradients: function(gradients, upstream, **args) -> {argument: float64 array}."""
         self.backward_scale_function = function
+        return function
+
+    def factors(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Register the outputs' values under one convention, where residuals judge them: what the backward direction differentiates."""
+        self.factors_function = function
+        return function
+
+    def freedom(self, function: Callable[..., list[list[Any]]]) -> Callable[..., list[list[Any]]]:
+        """Register what the operator leaves open: function(upstream) -> the upstream gradients that the outputs of `factors` would need,
+        one list for each permissible answer (signs of columns, say), the given one first. The gradients must be one answer's, as a whole."""
+        self.freedom_function = function
         return function

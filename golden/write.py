@@ -127,11 +127,33 @@ def _entry(evaluation: Evaluation, writer: _Writer) -> tuple[dict[str, Any], flo
             None if g is None else writer.value(f"upstream{k}", g if out.shape is None else g.reshape(out.shape))
             for k, (g, out) in enumerate(zip(evaluation.upstream, evaluation.outs, strict=False))
         ]
+        if operator.freedom_function is not None:
+            entry["gradients"], proof = _answers(evaluation, writer, proof)
+            return entry, proof
         entry["gradients"] = {
             n: writer.out(f"grad.{n}", Out(g, complex=isinstance(evaluation.leaves[n], Pair)), grad_scales[n], gauges[1], operator.zero_gradient)
             for n, g in gradients.items()
         }
     return entry, proof
+
+
+def _answers(evaluation: Evaluation, writer: _Writer, proof: float) -> tuple[dict[str, Any], float]:
+    """Gradients of which several are right, one for each upstream gradient that the operator's freedom gives: whole alternatives."""
+    operator, where = evaluation.operator, f"{evaluation.operator.name}/{evaluation.case.name}"
+    tolerance = (operator.backward_tolerance or operator.tolerance)["float32"]["ieee"]
+    members: dict[str, list[Any]] = {}
+    given = evaluation.upstream
+    for k, upstream in enumerate(operator.freedom_function(given)):
+        if k == 0 and not all(a is b or np.array_equal(a, b) for a, b in zip(upstream, given, strict=True)):
+            raise Refused(f"{where}: the first answer of the freedom is not the given upstream gradient's")
+        evaluation.upstream = upstream
+        _, gradients, _, scales, one = certify(evaluation, where)
+        check_gradients(evaluation, gradients, scales, where)
+        proof = max(proof, one)
+        for n, g in gradients.items():
+            members.setdefault(n, []).append(writer.out(f"grad.{n}.member{k}", Out(g, **tolerance), scales[n], tolerance["gauge"]))
+    evaluation.upstream = given
+    return {n: {"members": m, "whole": True, "bound": 0, "why": "the signs of the factors are free"} for n, m in members.items()}, proof
 
 
 def render(operator: Operator, family: str) -> tuple[bytes, bytes, int]:

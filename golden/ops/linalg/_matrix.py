@@ -1,6 +1,7 @@
 """Linear algebra on balls: Arb's enclosures of solutions, inverses, determinants and eigenvalues, for the last two axes of a batch."""
 
 import numpy
+from autograd.extend import defvjp, primitive
 from flint import acb_mat, arb, arb_mat
 
 from golden import numpy_ad as np
@@ -52,3 +53,80 @@ def singular_values(a):
     gram = numpy.matmul(transpose(a), a) if a.shape[-2] >= a.shape[-1] else numpy.matmul(a, transpose(a))
     values = eigenvalues(gram)[..., ::-1]
     return np.elementwise(lambda v: arb(max(arb(0), v) if v.contains(0) else v).sqrt(), values)
+
+
+@primitive
+def inv(a):
+    """The inverse, differentiable to any order."""
+    return inverse(a)
+
+
+defvjp(inv, lambda x, _a: lambda g: -np.matmul(np.matmul(flipped(x), g), flipped(x)))
+
+
+def flipped(a):
+    """The transpose of the last two axes, differentiable."""
+    return np.swapaxes(a, -1, -2)
+
+
+def half(shape, upper, unit=False):
+    """1 on the triangle that counts (without the diagonal, where that is taken for 1), 0 elsewhere."""
+    return (numpy.triu if upper else numpy.tril)(numpy.ones(shape[-2:]), (1 if upper else -1) if unit else 0)
+
+
+def batched(one, *arrays):
+    """`one` of each matrix of a batch, stacked; a tuple of results gives a tuple of stacks. Differentiable."""
+    batch = arrays[0].shape[:-2]
+    if not batch:
+        return one(*arrays)
+    results = [one(*(a[i] for a in arrays)) for i in numpy.ndindex(*batch)]
+    if not isinstance(results[0], tuple):
+        return np.reshape(np.stack(results), (*batch, *results[0].shape))
+    return tuple(np.reshape(np.stack(part), (*batch, *part[0].shape)) for part in zip(*results, strict=True))
+
+
+def cholesky_factor(a):
+    """L of A = L L^T, row by row, of the symmetric part: so the gradient is symmetric, as ATen's."""
+    def one(m):
+        m, rows = (m + flipped(m)) / 2, []
+        n = m.shape[-1]
+        for i in range(n):
+            row = []
+            for j in range(i):
+                row.append((m[i : i + 1, j] - sum(row[k] * rows[j][k] for k in range(j))) / rows[j][j])
+            row.append(np.sqrt(m[i : i + 1, i] - sum(v * v for v in row)))
+            rows.append(row)
+        zero = 0 * m[:1, 0]
+        return np.stack([np.concatenate([*row, *[zero] * (n - len(row))]) for row in rows])
+
+    return batched(one, a)
+
+
+def elimination(a, pivot=True):
+    """(order, L, U) with A[order] = L U by elimination; the pivot is the largest of its column. Decisions at the midpoints."""
+    m, n = a.shape
+    order, factors, rows = list(range(m)), [[] for _ in range(m)], [a[i] for i in range(m)]
+    for k in range(min(m, n)):
+        column = [abs(float(np.floats(rows[i])[k])) for i in range(k, m)]
+        best = k + int(numpy.argmax(column)) if pivot else k
+        for items in (order, factors, rows):
+            items[k], items[best] = items[best], items[k]
+        for i in range(k + 1, m):
+            factor = rows[i][k : k + 1] / rows[k][k : k + 1]
+            factors[i].append(factor)
+            rows[i] = rows[i] - factor * rows[k]
+    count = min(m, n)
+    zero, one = 0 * a[0, :1], 0 * a[0, :1] + 1
+    lower = np.stack([np.concatenate([*f, *([one] if i < count else []), *[zero] * (count - len(f) - (i < count))]) for i, f in enumerate(factors)])
+    upper = np.stack([r * (numpy.arange(n) >= i) for i, r in enumerate(rows[:count])])
+    return numpy.array(order), lower, upper
+
+
+def swaps(order):
+    """LAPACK's pivots: row k was exchanged with row pivots[k], counted from 1; int32."""
+    rows, out = list(range(len(order))), []
+    for k, want in enumerate(order):
+        at = rows.index(want)
+        rows[k], rows[at] = rows[at], rows[k]
+        out.append(at + 1)
+    return numpy.array(out, dtype=numpy.int32)

@@ -6,7 +6,8 @@ import numpy
 
 from golden import Case, Out, conditioned
 from golden import numpy_ad as np
-from golden.ops.linalg._matrix import each, eigenvalues, inverse, singular_values, solve, transpose
+from golden.ops.linalg._matrix import cholesky_factor, each, eigenvalues, elimination, inverse, singular_values, solve, transpose
+from golden.ops.linalg._matrix import flipped as transpose_ad
 from golden.table import Table
 
 MODES = ("layouts", "deterministic", "threads")
@@ -161,6 +162,14 @@ def det(A):
     return total
 
 
+def with_nan(n):
+    """A batch: a sound matrix, then one for each place of a NaN on the diagonal."""
+    sound = numpy.diag(numpy.arange(2.0, n + 2)) + 0.5 * numpy.ones((n, n))
+    bad = [sound + numpy.diag(numpy.where(numpy.arange(n) == k, numpy.nan, 0.0)) for k in range(n)]
+    return numpy.stack([sound, *bad])
+
+
+NAN = {"special": True, "source": "pytorch#173638", "note": "a NaN in the matrix must come out as one, not as a finite number"}
 DETS = ((1, 1), (2, 2), (3, 3), (4, 4), (3, 2, 2))
 
 
@@ -170,19 +179,22 @@ def single(reference):
 
 
 add("linalg_det", single(det), lambda A: numpy.linalg.det(A), lambda draw: [Case(name(s), A=square(draw, *s)) for s in DETS]
-    + [Case("zero_row", A=numpy.array([[1.0, 2.0], [0.0, 0.0]]), backward=False, trivial="a row of zeros: the determinant is 0"), Case("nearly_singular", A=numpy.array([[1.0, 2.0], [2.0, 4.0 + 2.0**-10]]))])
+    + [Case(f"nan_{n}x{n}", A=with_nan(n), **NAN) for n in (2, 3, 4)] + [Case("zero_row", A=numpy.array([[1.0, 2.0], [0.0, 0.0]]), backward=False, trivial="a row of zeros: the determinant is 0"), Case("nearly_singular", A=numpy.array([[1.0, 2.0], [2.0, 4.0 + 2.0**-10]]))])
 add("logdet", lambda self: single(lambda A: np.log(det(A)))(self), lambda self: numpy.log(numpy.linalg.det(self)), lambda draw: [Case(name(s), self=numpy.eye(s[-1]) * 6 + draw.normal(*s)) for s in DETS]
-    + [Case("structurally_singular", self=numpy.array([[1.0, 0.0], [0.0, 0.0]]), special=True, source="pytorch#154312", trivial="log 0 is -inf")])
+    + [Case(f"nan_{n}x{n}", self=with_nan(n), **NAN) for n in (2, 3, 4)] + [Case("structurally_singular", self=numpy.array([[1.0, 0.0], [0.0, 0.0]]), special=True, source="pytorch#154312", trivial="log 0 is -inf")])
 
 
 def slogdet(A):
     d = det(np.reshape(A, (1, *A.shape)) if A.ndim == 2 else A)
     sign = numpy.sign(np.floats(d))
     shape = () if A.ndim == 2 else d.shape
+    if numpy.isnan(sign).any():
+        return Out(unchecked="the sign of a NaN"), Out(np.balls(numpy.log(numpy.abs(np.floats(d)))), shape=shape)
     return Out(np.balls(sign), shape=shape, constant=True), Out(np.log(d * sign), shape=shape)
 
 
-add("linalg_slogdet", slogdet, lambda A: tuple(numpy.linalg.slogdet(A)), lambda draw: [Case(name(s), A=square(draw, *s) * (-1 if s[-1] == 3 else 1)) for s in DETS])
+add("linalg_slogdet", slogdet, lambda A: tuple(numpy.linalg.slogdet(A)),
+    lambda draw: [Case(name(s), A=square(draw, *s) * (-1 if s[-1] == 3 else 1)) for s in DETS] + [Case(f"nan_{n}x{n}", A=with_nan(n), **NAN, backward=False) for n in (2, 3, 4)])
 
 # Decompositions: residuals --------------------------------------------------------------------------------------------------------------------
 
@@ -220,12 +232,49 @@ def none(count):
     return lambda **_: (None,) * count
 
 
-def residual(schema, reference, count, cases):
-    operator = add(schema, reference, none(count), cases, tolerance=conditioned(why="residual ratios"), differentiable=())
-    return operator
+def residual(schema, reference, count, cases, slopes=None):
+    """`slopes(draw)`: the cases that have a gradient, of the operator's `factors`; the others are forward only."""
+    def forward_and_slopes(draw):
+        for case in cases(draw):
+            case.backward = False
+            yield case
+        yield from slopes(draw) if slopes else ()
+
+    return add(schema, reference, none(count), forward_and_slopes, tolerance=conditioned(why="residual ratios"), backward_tolerance=SOLVE, **{} if slopes else {"differentiable": ()})
 
 
-residual("linalg_qr", qr, 2, lambda draw: [Case(f"{label}_{mode}", A=a, mode=mode, source=source) for label, a, source in matrices(draw) for mode in ("reduced", "complete")])
+def turned(*axes):
+    """The freedom of signs: the k-th column (row) of each output named by its axis changes its sign with the others' k-th; None stays."""
+    def freedom(upstream):
+        count = next(u.shape[a] for u, a in zip(upstream, axes, strict=True) if a is not None)
+        for signs in itertools.product((1.0, -1.0), repeat=count):
+            yield [u if a is None else u * (numpy.array(signs) if a == -1 else numpy.array(signs)[:, None]) for u, a in zip(upstream, axes, strict=True)]
+
+    return freedom
+
+
+def slope_cases(argument, shapes, **given):
+    return lambda draw: [Case(f"gradient_{name(s)}", args={argument: draw.normal(*s) + 2 * numpy.eye(*s[-2:])} | given) for s in shapes]
+
+
+orthogonal = residual("linalg_qr", qr, 2, slopes=slope_cases("A", ((1, 1), (2, 2), (4, 2), (3, 3), (2, 4))), cases=lambda draw: [Case(f"{label}_{mode}", A=a, mode=mode, source=source) for label, a, source in matrices(draw) for mode in ("reduced", "complete")])
+
+
+@orthogonal.factors
+def gram_schmidt(A, mode="reduced"):
+    """Q and R with a positive diagonal."""
+    m, n = A.shape
+    columns = []
+    for k in range(min(m, n)):
+        v = A[:, k]
+        for q in columns:
+            v = v - q * np.sum(np.reshape(q * v, (1, -1)), axis=1)
+        columns.append(v / np.sqrt(np.sum(np.reshape(v * v, (1, -1)), axis=1)))
+    q = np.stack(columns, axis=1)
+    return q, np.matmul(transpose_ad(q), A) * numpy.triu(numpy.ones((min(m, n), n)))
+
+
+orthogonal.freedom(turned(-1, -2))
 
 
 def svd(A, full_matrices=True):
@@ -236,7 +285,33 @@ def svd(A, full_matrices=True):
     return Out(shape=(*batch, m, m if full_matrices else k), residual=rows), *others((*batch, k), (*batch, n if full_matrices else k, n))
 
 
-residual("linalg_svd", svd, 3, lambda draw: [Case(f"{label}_full{int(full)}", A=a, full_matrices=full, source=source) for label, a, source in matrices(draw) for full in (False, True)])
+singular = residual("linalg_svd", svd, 3, slopes=slope_cases("A", ((2, 2), (4, 2), (2, 3)), full_matrices=False), cases=lambda draw: [Case(f"{label}_full{int(full)}", A=a, full_matrices=full, source=source) for label, a, source in matrices(draw) for full in (False, True)])
+
+
+def two_vectors(s):
+    """(ascending values, unit vectors in columns) of a symmetric 2x2 matrix by the quadratic formula."""
+    half, difference, b = (s[:1, 0] + s[1:, 1]) / 2, (s[:1, 0] - s[1:, 1]) / 2, (s[:1, 1] + s[1:, 0]) / 2
+    root = np.sqrt(difference * difference + b * b)
+    columns = []
+    for sign in (-1, 1):
+        x, y = b, sign * root - difference
+        size = np.sqrt(x * x + y * y)
+        columns.append(np.concatenate([x / size, y / size]))
+    return np.concatenate([half - root, half + root]), np.stack(columns, axis=1)
+
+
+@singular.factors
+def two_singular(A, full_matrices=False):
+    """Of two columns (or rows) by the Gram matrix."""
+    if A.shape[0] < A.shape[1]:
+        u, s, v = two_singular(transpose_ad(A))
+        return transpose_ad(v), s, transpose_ad(u)
+    values, vectors = two_vectors(np.matmul(transpose_ad(A), A))
+    s, v = np.sqrt(values[numpy.array([1, 0])]), vectors[:, numpy.array([1, 0])]
+    return np.matmul(A, v) / s[None], s, transpose_ad(v)
+
+
+singular.freedom(turned(-1, None, -2))
 
 
 def eigh(self, UPLO="L"):
@@ -253,7 +328,9 @@ def symmetric(draw):
     yield "low_rank", numpy.outer(numpy.arange(1.0, 7), numpy.arange(1.0, 7))
 
 
-residual("linalg_eigh", eigh, 2, lambda draw: [Case(f"{label}_{uplo.lower()}", self=a, UPLO=uplo) for label, a in symmetric(draw) for uplo in ("L", "U")])
+symmetric_pairs = residual("linalg_eigh", eigh, 2, slopes=lambda draw: [Case(f"gradient_{label}_{uplo.lower()}", self=a, UPLO=uplo) for label, a in symmetric(draw) if label == "s2x2" for uplo in ("L", "U")], cases=lambda draw: [Case(f"{label}_{uplo.lower()}", self=a, UPLO=uplo) for label, a in symmetric(draw) for uplo in ("L", "U")])
+symmetric_pairs.factors(lambda self, UPLO="L": two_vectors(self))
+symmetric_pairs.freedom(turned(None, -1))
 
 
 def cholesky(self, upper=False):
@@ -268,8 +345,10 @@ def positive(draw):
         yield label, numpy.matmul(a, transpose(a)) * 0.0625 + 2 * numpy.eye(a.shape[-1])
 
 
-residual("linalg_cholesky", cholesky, 1, lambda draw: [Case(f"{label}_up{int(upper)}", self=numpy.float32(a).astype(float), upper=upper) for label, a in positive(draw) for upper in (False, True)]
+positive_factor = residual("linalg_cholesky", cholesky, 1, slopes=lambda draw: [Case(f"gradient_{label}_up{int(upper)}", self=numpy.float32(a).astype(float), upper=upper) for label, a in positive(draw) if a.size < 28 for upper in (False, True)],
+                           cases=lambda draw: [Case(f"{label}_up{int(upper)}", self=numpy.float32(a).astype(float), upper=upper) for label, a in positive(draw) for upper in (False, True)]
          + [Case("not_positive", self=numpy.array([[1.0, 2.0], [2.0, 1.0]]), expect="error", source="pytorch#121009")])
+positive_factor.factors(lambda self, upper=False: transpose_ad(cholesky_factor(self)) if upper else cholesky_factor(self))
 
 
 def lu(A, pivot=True):
@@ -280,17 +359,106 @@ def lu(A, pivot=True):
     return Out(shape=(*batch, m, m), residual=rows), *others((*batch, m, k), (*batch, k, n))
 
 
-residual("linalg_lu", lu, 3, lambda draw: [Case(label, A=a, source=source) for label, a, source in matrices(draw)])
+unit_lower = residual("linalg_lu", lu, 3, slopes=slope_cases("A", ((1, 1), (3, 3), (4, 2), (2, 4))), cases=lambda draw: [Case(label, A=a, source=source) for label, a, source in matrices(draw)])
+
+
+@unit_lower.factors
+def lu_factors(A, pivot=True):
+    order, lower, upper = elimination(A, pivot)
+    return Out(np.balls(numpy.eye(A.shape[0])[:, order]), constant=True), lower, upper
+
+
 
 # Values that are unique: singular values, eigenvalues ----------------------------------------------------------------------------------------------
 
 VALUES = conditioned(float32=64, float64=64, why="docs/numerics.md#linalg: Weyl, |error| <= p(n) u |A|_2, n <= 5")
+
+
+def projectors(a, values):
+    """P_i = prod over j != i of (A - w_j) / (w_i - w_j), the projector on the i-th eigenvector: (…, i, n, n)."""
+    n = a.shape[-1]
+    eye, out = np.balls(numpy.eye(n)), []
+    for i in range(n):
+        product = eye
+        for j in range(n):
+            if j != i:
+                product = numpy.matmul(product, (a - values[..., j, None, None] * eye) / (values[..., i, None, None] - values[..., j, None, None]))
+        out.append(product)
+    return numpy.stack(numpy.broadcast_arrays(*out), axis=-3)
+
+
+def gaps(values, smallest=None):
+    """sum over j != i of 1 / |w_i - w_j|: how far a perturbation turns the i-th vector."""
+    n = values.shape[-1]
+    distance = numpy.abs(values[..., :, None] - values[..., None, :]) + numpy.where(numpy.eye(n) > 0, numpy.inf, 0)
+    return (1 / distance).sum(-1) + (0 if smallest is None else 1 / smallest)
+
+
+def frobenius(a):
+    return numpy.sqrt((a * a).sum((-2, -1)))[..., None, None]
+
+
+def without_nan(values):
+    """A matrix with a NaN has no eigenvalue that is a number."""
+    def one(matrix):
+        return numpy.full(matrix.shape[-1], numpy.nan) if numpy.isnan(matrix).any() else values(matrix)
+
+    return lambda a: numpy.stack([one(a[i]) for i in numpy.ndindex(*a.shape[:-2])]).reshape(a.shape[:-1])
+
+
+def eigenvalues_or_nan(a):
+    plain = np.floats(a)
+    found = [np.balls(numpy.full(a.shape[-1], numpy.nan)) if numpy.isnan(plain[i]).any() else eigenvalues(np.value(a)[i]) for i in numpy.ndindex(*a.shape[:-2])]
+    return numpy.stack(found).reshape(a.shape[:-1])
+
+
 svdvals = add("linalg_svdvals", lambda A: singular_values(A), lambda A: numpy.linalg.svd(A, compute_uv=False),
-              lambda draw: [Case(label, A=a, source=source) for label, a, source in matrices(draw) if a.size < 60 and label != "rank_1"] + [Case("graded", A=numpy.diag([1.0, 0.5, 2.0**-12]))], tolerance=VALUES, differentiable=())
+              lambda draw: [Case(label, A=a, source=source) for label, a, source in matrices(draw) if a.size < 60 and label != "rank_1"] + [Case("graded", A=numpy.diag([1.0, 0.5, 2.0**-12]), backward=False)], tolerance=VALUES)
 svdvals.scale(lambda outputs, A: numpy.broadcast_to(outputs[0].max(-1, keepdims=True), outputs[0].shape) * 1.0)
-eigvalsh = add("linalg_eigvalsh", lambda self, UPLO="L": eigenvalues(self), lambda self, UPLO="L": numpy.linalg.eigvalsh(self),
-               lambda draw: [Case(label, self=a) for label, a in symmetric(draw) if a.size < 60 and label != "low_rank"], tolerance=VALUES, differentiable=())
-eigvalsh.scale(lambda outputs, self, **_: numpy.broadcast_to(numpy.abs(outputs[0]).max(-1, keepdims=True), outputs[0].shape) * 1.0)
+
+
+def thin(A):
+    """Singular values and what they are the square roots of: (values, gram, does it stand left?)."""
+    left = A.shape[-2] < A.shape[-1]
+    return singular_values(A), numpy.matmul(A, transpose(A)) if left else numpy.matmul(transpose(A), A), left
+
+
+@svdvals.vjp
+def svdvals_vjp(upstream, A):
+    """u_i v_i^T = A P_i / s_i (or P_i A / s_i), with the projectors of the Gram matrix."""
+    values, gram, left = thin(A)
+    summed = numpy.sum(projectors(gram, values * values) * (upstream[0] / values)[..., None, None], axis=-3)
+    return {"A": numpy.matmul(summed, A) if left else numpy.matmul(A, summed)}
+
+
+@svdvals.backward_scale
+def svdvals_backward_scale(gradients, upstream, A):
+    """|g| (|u v^T| + |A| / gap): the vectors turn by u |A| over the distance of the values (Wedin 1972)."""
+    g, values = numpy.abs(upstream[0]), numpy.linalg.svd(A, compute_uv=False)
+    u, _, v = numpy.linalg.svd(A, full_matrices=False)
+    own = numpy.abs(u * g[..., None, :]) @ numpy.abs(v)
+    return {"A": own + 2 * frobenius(A) * (g * gaps(values, values)).sum(-1)[..., None, None]}
+
+
+eigvalsh = add("linalg_eigvalsh", lambda self, UPLO="L": eigenvalues_or_nan(self), lambda self, UPLO="L": without_nan(numpy.linalg.eigvalsh)(self),
+               lambda draw: [Case(label, self=a) for label, a in symmetric(draw) if a.size < 60 and label != "low_rank"] + [Case("nan_2x2", self=with_nan(2), **NAN, backward=False)], tolerance=VALUES)
+eigvalsh.scale(lambda outputs, self, **_: numpy.nan_to_num(numpy.broadcast_to(numpy.abs(outputs[0]).max(-1, keepdims=True), outputs[0].shape) * 1.0))
+
+
+@eigvalsh.vjp
+def eigvalsh_vjp(upstream, self, UPLO="L"):
+    """The sum of g_i v_i v_i^T."""
+    return {"self": numpy.sum(projectors(self, eigenvalues(self)) * upstream[0][..., None, None], axis=-3)}
+
+
+@eigvalsh.backward_scale
+def eigvalsh_backward_scale(gradients, upstream, self, UPLO="L"):
+    """|g| (|v v^T| + 2 |A| / gap), as the singular values'."""
+    values, v = numpy.linalg.eigh(self)
+    g = numpy.abs(upstream[0])
+    own = numpy.abs(v * g[..., None, :]) @ numpy.abs(transpose(v))
+    return {"self": own + 2 * frobenius(self) * (g * gaps(values)).sum(-1)[..., None, None]}
+
 
 # Products -------------------------------------------------------------------------------------------------------------------------------------
 
@@ -324,7 +492,25 @@ def matrix_exp(self):
     return each(lambda m: m.exp(), np.value(self))
 
 
-expm = add("linalg_matrix_exp", matrix_exp, lambda self: series(self), lambda draw: [Case(f"{name(s)}_{k}", self=draw.normal(*s) * f) for s in ((1, 1), (2, 2), (4, 4), (2, 3, 3)) for k, f in (("small", 0.125), ("one", 0.5))], differentiable=())
+def exponential_cases(draw):
+    for shape in ((1, 1), (2, 2), (4, 4), (2, 3, 3)):
+        for label, factor in (("small", 0.125), ("one", 0.5)):
+            yield Case(f"{name(shape)}_{label}", self=draw.normal(*shape) * factor)
+
+
+def matrix_exp_vjp(upstream, self):
+    """The upper right block of exp([[A^T, G], [0, A^T]]) (Mathias 1996)."""
+    t = transpose(self)
+    top, bottom = numpy.concatenate([t, upstream[0]], axis=-1), numpy.concatenate([np.balls(numpy.zeros(t.shape)), t], axis=-1)
+    n = t.shape[-1]
+    return {"self": matrix_exp(numpy.concatenate([top, bottom], axis=-2))[..., :n, n:]}
+
+
+def matrix_exp_backward_scale(gradients, upstream, self):
+    """As the result's, of the block matrix of absolute values."""
+    t, g = numpy.abs(transpose(self)), numpy.abs(upstream[0])
+    block = numpy.concatenate([numpy.concatenate([t, g], axis=-1), numpy.concatenate([0 * t, t], axis=-1)], axis=-2)
+    return {"self": expm_scale(None, block)[..., : t.shape[-1], t.shape[-1] :]}
 
 
 def series(a):
@@ -340,8 +526,14 @@ def series(a):
     return total
 
 
-@expm.scale
 def expm_scale(outputs, self):
     """|exp(|A|) (1 + |A|)|_1, one a matrix: the backward error of the scaled Taylor polynomial is normwise (Al-Mohy and Higham 2009)."""
     a = numpy.abs(self)
     return numpy.broadcast_to((series(a) @ (numpy.eye(a.shape[-1]) + a)).sum(-2).max(-1)[..., None, None], a.shape) * 1.0
+
+
+for schema in ("linalg_matrix_exp", "matrix_exp"):
+    expm = add(schema, matrix_exp, lambda self: series(self), exponential_cases)
+    expm.vjp(matrix_exp_vjp)
+    expm.scale(expm_scale)
+    expm.backward_scale(matrix_exp_backward_scale)

@@ -44,7 +44,24 @@ for name, (finish, numpys) in axes.items():
         lambda self, dim=None, correction=1, keepdim=False, f=numpys: f(self, tuple(dim), correction, keepdim), moment_cases)
 
 
+def filled(x, p, dim):
+    """The p-norm of a tensor that is one value everywhere, given as docs/golden-format.md's `fill`: |v| n^(1/p), p in {1, 2}."""
+    axes = tuple(range(len(x["shape"]))) if dim is None else tuple(dim)
+    count = np.balls(float(math.prod(x["shape"][a] for a in axes)))
+    rest = tuple(n for a, n in enumerate(x["shape"]) if a not in axes)
+    one = np.balls(abs(x["fill"])) * (np.sqrt(count) if p == 2 else count)
+    return Out(np.broadcast_to(one, rest or (1,)), shape=rest)
+
+
+def filled_second(x, p, dim):
+    out = filled(x, p, dim)
+    kept = x["shape"][0] if len(x["shape"]) == 1 or dim else math.prod(x["shape"])
+    return numpy.full(out.shape, math.hypot(*[abs(x["fill"]) * math.sqrt(kept / 4)] * 4) if p == 2 else math.fsum([abs(x["fill"])]) * kept)
+
+
 def p_norm(x, p, dim, keepdim):
+    if isinstance(x, dict):
+        return filled(x, p, dim)
     axes = tuple(dim)
     a = np.absolute(x)
     if p == 0:
@@ -63,6 +80,8 @@ def p_norm(x, p, dim, keepdim):
 
 def norm_second(x, p, dim, keepdim):
     """Scaled by the largest element, so that no power leaves the range."""
+    if isinstance(x, dict):
+        return filled_second(x, p, dim)
     axes = tuple(dim)
     a = numpy.abs(x)
     if p in (0, math.inf, -math.inf):
@@ -85,6 +104,8 @@ def norm_cases(power):
         for name, values in (("huge", [[2.0**66, 1.0, 1.0]]), ("tiny", [[2.0**-100, 2.0**-100, 2.0**-101]])):
             yield Case(f"{name}_p2", self=numpy.array(values), **{power: 2}, dim=(1,), source="pytorch#193006", note="the squares leave float32's range, the norm does not")
         yield Case("p100", self=numpy.array([[3.0, 2.0]]), **{power: 100}, dim=(1,), source="pytorch#184036", dtypes=("float32",))
+        for name, value, shape, dim in (("thousandths_2_25", float(numpy.float32(1e-3)), [2**25], (0,)), ("ones_outer", 1.0, [20_000_000, 2], (0,))):
+            yield Case(name, self={"fill": value, "shape": shape}, **{power: 2}, dim=dim, dtypes=("float32",), modes=[], source="pytorch#65815", note="more than 2^24 equal elements: a running float32 sum of their squares stands still")
         yield Case("zero_row", self=numpy.array([[0.0, 0.0], [3.0, 4.0]]), **{power: 2}, dim=(1,), backward=False)
 
     return cases

@@ -102,6 +102,34 @@ add("median", lambda self: Out(along(np.reshape(self, (-1,)), 0, True, middle)[0
                   Case("nan", self=numpy.array([1.0, numpy.nan, 2.0]), special=True, trivial="a NaN wins", source="pytorch#46814")])
 
 
+def middle_of_numbers(row):
+    """Position of the lower median of what is a number; of the first NaN where nothing is."""
+    count = int((~numpy.isnan(row)).sum())
+    return numpy.argsort(row, kind="stable")[(count - 1) // 2] if count else 0
+
+
+def nanmedian_second(x, dim, keepdim):
+    """median_second of each row without its NaN."""
+    rows = numpy.moveaxis(x, dim, -1)
+    values, index = numpy.empty(rows.shape[:-1]), numpy.empty(rows.shape[:-1], dtype=numpy.int64)
+    for i in numpy.ndindex(*rows.shape[:-1]):
+        kept = numpy.flatnonzero(~numpy.isnan(rows[i]))
+        if not kept.size:
+            values[i], index[i] = numpy.nan, 0
+            continue
+        value, at = median_second(rows[i][kept], 0, False)
+        values[i], index[i] = value, kept[at]
+    return (numpy.expand_dims(values, dim), numpy.expand_dims(index, dim)) if keepdim else (values, index)
+
+
+SOME_NAN = numpy.array([[1.0, numpy.nan, 3.0, -1.0, 7.0], [numpy.nan, numpy.nan, 5.0, numpy.nan, numpy.nan], [numpy.inf, 2.0, -numpy.inf, 0.5, -numpy.nan], [9.0, 5.0, -5.0, 6.0, 8.0]])
+add("nanmedian.dim", lambda self, dim, keepdim=False: along(self, dim, keepdim, middle_of_numbers), lambda self, dim, keepdim=False: nanmedian_second(self, dim, keepdim), lambda draw: [*with_dim(ties=False, special=False)(draw),
+    *(Case(f"nan_d{d}_keep{int(k)}", self=SOME_NAN, dim=d, keepdim=k, special=True, source="pytorch#46814", note="NaN elements count as absent, of either sign") for d in (0, 1) for k in (False, True))])
+add("nanmedian", lambda self: Out(along(np.reshape(self, (-1,)), 0, True, middle_of_numbers)[0], shape=()), lambda self: nanmedian_second(self.reshape(-1), 0, False)[0],
+    lambda draw: [*(Case(f"n{n}", self=draw.distinct(n) + 0.03125) for n in (1, 4, 7, 16, 33)), Case("nan", self=SOME_NAN, special=True),
+                  Case("all_nan", self=numpy.array([numpy.nan, numpy.nan]), special=True, trivial="nothing is a number")])
+
+
 def median_second(x, dim, keepdim):
     """The element that exactly (n - 1) // 2 others precede."""
     rows = numpy.moveaxis(x, dim, -1)

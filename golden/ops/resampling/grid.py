@@ -13,7 +13,8 @@ ZEROS, BORDER, REFLECTION = 0, 1, 2
 sampler = Operator("aten::grid_sampler_2d", tolerance=conditioned(float32=64, float64=64, why="docs/numerics.md#interpolation"),
                    modes=("layouts", "channels_last", "cudnn", "deterministic", "threads"), nondeterministic=("cuda.backward",))
 affine = Operator("aten::affine_grid_generator", tolerance=conditioned(), modes=("threads",), differentiable=("theta",))
-operators = [sampler, affine]
+either = Operator("aten::grid_sampler", tolerance=sampler.tolerance, modes=sampler.modes, nondeterministic=sampler.nondeterministic)
+operators = [sampler, affine, either]
 
 
 def pixels(g, size, align_corners):
@@ -189,7 +190,19 @@ def sampler_cases(draw):
                    source="pytorch#23925", note="at the edge the coordinate is held: no gradient there")
 
 
-sampler.zero_gradient = "nearest does not depend on the grid but in jumps"
+@either.cases
+def either_cases(draw):
+    """grid_sampler chooses cuDNN or the native kernel, of two or three dimensions."""
+    for mode, name in ((BILINEAR, "bilinear"), (NEAREST, "nearest")):
+        for padding, label in ((ZEROS, "zeros"), (BORDER, "border"), (REFLECTION, "reflection")):
+            for size in ((4, 3), (2, 3, 2)):
+                yield Case(f"{name}_{label}_{len(size)}d", input=draw.normal(1, 2, *size), grid=draw.uniform(-1.5, 1.5, 1, *(2,) * len(size), len(size)), interpolation_mode=mode, padding_mode=padding,
+                           align_corners=padding == ZEROS, **({"modes": ["layouts", "cudnn", "deterministic", "threads"]} if len(size) == 3 else {}))
+
+
+either.reference(sample)
+by_taps(either)
+either.zero_gradient = sampler.zero_gradient = "nearest does not depend on the grid but in jumps"
 
 
 @affine.reference

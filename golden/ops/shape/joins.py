@@ -130,8 +130,8 @@ operators.append(mesh)
 # One tensor into several --------------------------------------------------------------------------------------------------------------
 
 
-def cuts(schema, edges, calls, axis_of=lambda a: a.get("dim", 0), drop=False):
-    """`edges(length, **attributes)`: the start of each piece and the end; `drop`: pieces of one, without the axis."""
+def cuts(schema, edges, calls, axis_of=lambda a: a.get("dim", 0), drop=False, into=operators):
+    """`edges(length, **attributes)`: the start of each piece and the end; `drop`: pieces of one, without the axis; `into`: the file's list."""
     operator = Operator(f"aten::{schema}", tolerance=exact(), modes=MODES, plain=True, scale="multilinear")
 
     def pieces(take):
@@ -158,7 +158,7 @@ def cuts(schema, edges, calls, axis_of=lambda a: a.get("dim", 0), drop=False):
         for n, (shape, attributes) in enumerate(calls):
             yield Case(f"c{n}", self=draw.normal(*shape), args=attributes)
 
-    operators.append(operator)
+    into.append(operator)
 
 
 def even(length, chunks):

@@ -9,9 +9,9 @@ SPECIAL = numpy.array([[1.5, -0.0, numpy.nan, 0.0], [numpy.inf, -numpy.inf, 2.0*
 operators = []
 
 
-def moves(schema, move, rule, calls, copies=False, fill=None, modes=("layouts", "threads")):
+def moves(schema, move, rule, calls, copies=False, fill=None, modes=("layouts", "threads"), into=operators):
     """`move(array, **attributes)` moves NumPy values (-1: filled); `rule(shape, **attributes)` gives the output's shape and
-    the source index of an output index (None: filled); `calls`: (shape, attributes) pairs; `copies`: values may come out twice."""
+    the source index of an output index (None: filled); `calls`: (shape, attributes) pairs; `copies`: values may come out twice; `into`: the file's list."""
     operator = Operator(f"aten::{schema}", tolerance=exact(), backward_tolerance=conditioned() if copies else None, modes=modes, plain=True,
                         scale="multilinear")
 
@@ -41,7 +41,7 @@ def moves(schema, move, rule, calls, copies=False, fill=None, modes=("layouts", 
                 yield Case(f"special_{n}", self=numpy.resize(SPECIAL, shape), args=attributes, special=True)
                 break
 
-    operators.append(operator)
+    into.append(operator)
 
 
 def same(source):

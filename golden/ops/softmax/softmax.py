@@ -7,7 +7,8 @@ from golden import numpy_ad as np
 
 softmax = Operator("aten::softmax.int", tolerance=conditioned(), modes=("layouts", "threads"))
 log_softmax = Operator("aten::log_softmax.int", tolerance=conditioned(), modes=("layouts", "threads"))
-operators = [softmax, log_softmax]
+inner = [Operator(f"aten::{name}", tolerance=conditioned(), modes=("layouts", "threads")) for name in ("_softmax", "_log_softmax")]
+operators = [softmax, log_softmax, *inner]
 
 
 @softmax.reference
@@ -43,3 +44,20 @@ def cases(draw):
 
 softmax.cases(cases)
 log_softmax.cases(cases)
+
+
+def below(function):
+    """The operator below autograd: the same, with the argument half_to_float (false)."""
+    return lambda self, dim, half_to_float: function(self, dim)
+
+
+def cases_below(draw):
+    for case in cases(draw):
+        case.args["half_to_float"] = False
+        yield case
+
+
+for operator, reference, second in zip(inner, (softmax_reference, log_softmax_reference), (softmax_second, log_softmax_second), strict=True):
+    operator.reference(below(reference))
+    operator.second(below(second))
+    operator.cases(cases_below)
