@@ -145,10 +145,11 @@ def spread(error):
 
 def residual(name, x, error):
     """How far f(x + e) may lie from f(x) + J e where |e| is at most `error`: zero where f is linear in that range."""
+    beyond = numpy.maximum(error - numpy.abs(x), 0.0) if name in ("relu1", "relu3", "elu") else 0.0  # how far past the kink at 0
     if name in ("relu1", "relu3"):
-        return numpy.where(numpy.abs(x) <= error, error, 0.0)
-    if name == "elu":  # the kink at 0, and half the second derivative, which is at most ALPHA
-        return numpy.where(numpy.abs(x) <= error, error, 0.0) + ALPHA / 2 * error**2
+        return beyond
+    if name == "elu":  # the slope jumps from ALPHA to 1; half the second derivative is at most ALPHA / 2
+        return (1 - ALPHA) * beyond + ALPHA / 2 * error**2
     if name in ("pool1", "pool2"):
         values, errors = spread(x), spread(error)
         best = values.argmax(-1)[..., None]
@@ -218,16 +219,28 @@ def bounds(w, goldens, image, math_mode, dtype):
         made = numpy.zeros(goldens[name].shape)  # by this layer itself
         if weight:
             size, bias = numpy.abs(w[f"{weight}.weight"]), numpy.abs(w[f"{weight}.bias"])
-            made = own * (run(name, numpy.abs(x) + error, size, bias) + numpy.abs(goldens[name]))
+            made = own * (run(name, numpy.abs(x) + error, size, bias) + numpy.abs(goldens[name]) + run(name, error, size, None))
         elif name == "elu":
-            made = own * 2 * numpy.abs(goldens[name])
+            made = own * 2 * (numpy.abs(goldens[name]) + error)
         sources[name] = made + residual(name, x, error)
         error = absolute(name, error, x, w) + made
         if name in ("fc1", "relu3", "fc2"):
-            error = numpy.minimum(error, through(names, name, w, inputs, sources))
+            error = numpy.minimum(error, through(names, name, w, inputs, sources) + 2.0**-40 * error)  # float64 cancels to 2^-40 of it at worst
         out[name] = error = error * (1 + 2.0**-40)
         x = goldens[name]
     return out
+
+
+def demand_decided(inputs):
+    """The balls' midpoints decide kinks, maxima and floors: each must lie further from its border than any radius; equal zeros of relu are one choice."""
+    far = 2.0**-100
+    gaps = numpy.sort(spread(inputs["pool1"]), -1), numpy.sort(spread(inputs["pool2"]), -1)
+    margins = [numpy.abs(inputs[name]) for name in ("relu1", "elu", "relu3")] + [g[..., -1] - g[..., -2] for g in gaps]
+    margins.append(numpy.abs(inputs["floor"] - numpy.rint(inputs["floor"])))
+    for k, margin in enumerate(margins):
+        zeros_tie = (gaps[0][..., -1] == 0) if k == 3 else False  # pool1 follows relu
+        if not ((margin > far) | zeros_tie).all():
+            raise ValueError(f"mutated_lenet: the proof does not decide every kink, maximum or floor ({k})")
 
 
 def build(store):
@@ -241,6 +254,9 @@ def build(store):
             hi, _, radius = split_array(values)
             goldens[name] = hi
             radii = max(radii, float(radius.max()))
+    if radii > 2.0**-200:
+        raise ValueError(f"mutated_lenet: a radius of {radii}")
+    demand_decided(dict(zip([name for name, *_ in LAYERS], [image, *goldens.values()], strict=False)))
     second = forward(image, w, numpy.asarray)
     for name, values in goldens.items():
         if values.shape != second[name].shape or numpy.abs(values - second[name]).max() > 1e-12:
