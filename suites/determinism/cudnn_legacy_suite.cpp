@@ -8,21 +8,29 @@
 
 namespace {
 
+// cuDNN runs on GPUs only.
+assay::Check skipped(const std::string& device, const std::string& reason) {
+  auto check = assay::checkOf("cuDNN", "all", {.device = device, .dtype = "float32"});
+  check.smoke = true;
+  check.run = [reason] {
+    assay::Record record;
+    record.status = assay::Status::kSkipped;
+    record.reason = reason;
+    return record;
+  };
+  return check;
+}
+
 std::vector<assay::Check> checksOf(const assay::Options& options) {
   std::vector<assay::Check> checks;
+  for (const auto& device : assay::visibleDevices(options.deviceKind)) {
+    if (device.rfind("cuda", 0) != 0) {
+      checks.push_back(skipped(device, "NO_GPU"));
+      continue;
+    }
 #ifndef ASSAY_HAS_CUDNN
-  for (const auto& device : assay::visibleDevices(options.deviceKind)) {
-    checks.push_back(assay::checkOf("cuDNN", "all", {.device = device, .dtype = "float32"}));
-    checks.back().smoke = true;
-    checks.back().run = [] {
-      assay::Record record;
-      record.status = assay::Status::kSkipped;
-      record.reason = "NO_CUDNN";
-      return record;
-    };
-  }
+    checks.push_back(skipped(device, "NO_CUDNN"));
 #endif
-  for (const auto& device : assay::visibleDevices(options.deviceKind)) {
     for (const auto& more : {assay::determinism::convolutionChecks(device, options),
                              assay::determinism::routineChecks(device, options.smoke)}) {
       checks.insert(checks.end(), more.begin(), more.end());

@@ -96,6 +96,7 @@ void printTable(const std::vector<Record>& records) {
     lines[{record.operatorName, record.details["row"].get<std::string>()}].add(record);
     ++totals[record.details["determinism"]["verdict"]];
   }
+  if (lines.empty()) return;
   std::printf("\n%-26s %-34s %-10s %8s %16s %8s %5s  %s\n", "routine", "algorithm", "promised",
               "problems", "differing runs", "spread", "bits", "seen");
   for (const auto& [key, line] : lines) {

@@ -33,6 +33,14 @@ struct ExplainOptions {
 };
 int explain(const ExplainOptions& options);
 
+struct ReportOptions {
+  std::optional<std::string> run;
+  std::filesystem::path html, junit,
+      markdown;  // empty: report.html, junit.xml, report.md in the run
+};
+// 1 where the run is not good: a failure, a lost record, nothing checked, a planted fault.
+int report(const ReportOptions& options);
+
 struct GateOptions {
   std::vector<std::string> baseline,
       candidate;                         // runs; the first of each is compared check by check

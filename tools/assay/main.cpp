@@ -12,13 +12,14 @@ namespace {
 
 constexpr const char* kFooter =
     R"(RUN is a run's folder or its name under results/; without it, the newest one.
-Exit codes: 0 done, 1 a check of the run failed, crashed or was lost (summary) or the gate rejects, 2 it
+Exit codes: 0 done, 1 a check of the run failed, crashed or was lost (summary, report) or the gate rejects, 2 it
 cannot be done.
 
   assay summary                          what the newest run found
   assay explain mm__k16__cpu_float32_forward
                                          one check: arguments, golden, error, bound and why
   assay list 'conv*' --cases             the operators, their cases and their bounds
+  assay report                           the newest run as a page, JUnit XML and Markdown
   assay gate --baseline A B --candidate C D
                                          did an upgrade change what this machine computes?
   assay env                              this machine: LibTorch, CUDA, cuDNN, driver, GPUs, flags)";
@@ -67,6 +68,18 @@ class Commands {
       code_ = assay::explain(explain_);
     });
 
+    auto* report = app.add_subcommand("report", "a run as a page, as JUnit XML and as Markdown");
+    report->add_option("RUN", run_,
+                       "a run's folder or its name under results/; without it the newest");
+    report->add_option("--html", report_.html,
+                       "the page (default: report.html in the run's folder)");
+    report->add_option("--junit", report_.junit, "JUnit XML (default: junit.xml there)");
+    report->add_option("--markdown", report_.markdown, "Markdown (default: report.md there)");
+    report->callback([this] {
+      report_.run = run_;
+      code_ = assay::report(report_);
+    });
+
     auto* gate = app.add_subcommand("gate", "did an upgrade change what this machine computes?");
     gate->add_option("--baseline", gate_.baseline,
                      "runs before the upgrade; two or more show what is unstable")
@@ -94,6 +107,7 @@ class Commands {
   std::filesystem::path goldens_ = assay::defaultGoldens();
   assay::ListOptions list_;
   assay::ExplainOptions explain_;
+  assay::ReportOptions report_;
   assay::GateOptions gate_;
   int code_ = 0;
 };

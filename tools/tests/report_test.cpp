@@ -1,0 +1,141 @@
+// The report: what makes a run good, what its three forms hold, and its speed.
+#include "tools/assay/report.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <fstream>
+#include <functional>
+
+#include "fixtures/core/command.h"
+
+namespace assay {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+json record(const std::string& test, const std::string& status) {
+  return {{"test", "Matmul/T.C/" + test},
+          {"suite", "matmul"},
+          {"device", "cuda0"},
+          {"operator", "mm"},
+          {"case", "k16"},
+          {"variant_name", "cuda0_float32_forward"},
+          {"status", status},
+          {"message", status == "FAILED" ? "3 of 4 <elements> & \"more\" wrong </script>" : ""},
+          {"defect", status == "KNOWN" ? "mm-wrong" : ""},
+          {"reason", status == "SKIPPED" ? "NO_CUDNN" : ""},
+          {"sha256", "00"},
+          {"error", 2.0},
+          {"bound", 16.0},
+          {"effective_bits", 22.5},
+          {"worst", {{{"index", {1, 2}}, {"got", 1.5}, {"want", "nan"}, {"error", "inf"}}}},
+          {"repro", "build/matmul_suite"},
+          {"seconds", 0.25}};
+}
+
+class Report : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::path(testing::TempDir()) / ("assay_report_" + std::to_string(getpid()));
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+    environment({{"format", 1}, {"assay", "0.1.0"}, {"fault", nullptr}, {"host", "a"}});
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  void environment(const json& manifest) const {
+    std::ofstream(folder_ / "environment.json") << manifest;
+  }
+  void add(const std::string& text) const {
+    std::ofstream(folder_ / "matmul.cuda0.jsonl", std::ios::app) << text;
+  }
+  void add(const json& line) const { add(line.dump() + "\n"); }
+  CommandOutput assay(const std::string& arguments = "") const {
+    return runCommand(shellQuoted(ASSAY_PROGRAM) + " report " + shellQuoted(folder_.string()) +
+                      " " + arguments + " 2>&1");
+  }
+  std::string file(const std::string& name) const {
+    std::ifstream in(folder_ / name);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  // The verdict of the run as it stands.
+  void expectVerdict(const std::string& verdict, int code) const {
+    const auto output = assay();
+    EXPECT_EQ(output.code, code) << output.text;
+    EXPECT_NE(output.text.find(verdict + "\n"), std::string::npos) << output.text;
+    EXPECT_NE(file("report.md").find("# Assay: " + verdict), std::string::npos);
+    EXPECT_NE(file("report.html").find("\"verdict\":\"" + verdict + "\""), std::string::npos);
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(Report, AGoodRun) {
+  add(record("a", "PASSED"));
+  add(record("b", "KNOWN"));
+  add(record("c", "SKIPPED"));
+  expectVerdict("PASSED", 0);
+  EXPECT_NE(file("junit.xml").find("tests=\"3\" failures=\"0\" errors=\"0\" skipped=\"2\""),
+            std::string::npos);
+  EXPECT_NE(file("junit.xml").find("known defect mm-wrong"), std::string::npos);
+}
+
+TEST_F(Report, WhatIsNotGood) {
+  add(record("c", "SKIPPED"));
+  expectVerdict("NOTHING WAS CHECKED", 1);
+  add(record("a", "PASSED"));
+  expectVerdict("PASSED", 0);
+  environment({{"format", 1}, {"fault", "ignore-ieee"}});
+  expectVerdict("NOT A VALID RUN", 1);
+  fs::remove(folder_ / "environment.json");
+  expectVerdict("NOT A VALID RUN", 1);
+  environment({{"format", 1}, {"fault", nullptr}});
+  add(std::string("{\"test\": \"Mat"));
+  expectVerdict("NOT A VALID RUN", 1);
+  EXPECT_NE(file("junit.xml").find("breaks off"), std::string::npos);
+}
+
+TEST_F(Report, FailuresOfEveryKind) {
+  for (const char* status : {"FAILED", "CRASHED", "FIXED"}) {
+    fs::remove(folder_ / "matmul.cuda0.jsonl");
+    add(record("a", "PASSED"));
+    add(record("b", status));
+    expectVerdict("FAILED", 1);
+  }
+}
+
+TEST_F(Report, TextOfRecordsStaysText) {
+  add(record("b", "FAILED"));
+  assay();
+  const auto page = file("report.html");
+  EXPECT_EQ(page.find("wrong </script>"), std::string::npos);  // it would end the data
+  EXPECT_NE(page.find("wrong <\\/script>"), std::string::npos);
+  EXPECT_EQ(page.find("http://") == std::string::npos,
+            page.find("http://www.w3.org") == std::string::npos);  // a name, not an address
+  EXPECT_EQ(page.find("src="), std::string::npos);
+  EXPECT_NE(file("junit.xml").find("3 of 4 &lt;elements&gt; &amp; &quot;more&quot; wrong"),
+            std::string::npos);
+}
+
+TEST_F(Report, FiftyThousandChecks) {
+  std::string text;
+  for (int k = 0; k < 50000; ++k) text += record("x" + std::to_string(k), "PASSED").dump() + "\n";
+  add(text);
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(assay().code, 0);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  EXPECT_LT(took.count(), 5);
+}
+
+TEST_F(Report, FilesThatCannotBeWritten) {
+  add(record("a", "PASSED"));
+  const auto output = assay("--html /no/such/folder/x.html");
+  EXPECT_EQ(output.code, 2);
+  EXPECT_NE(output.text.find("cannot write /no/such/folder/x.html"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace assay
