@@ -36,7 +36,8 @@ int explain(const ExplainOptions& options);
 struct ReportOptions {
   std::optional<std::string> run;
   std::filesystem::path html, junit,
-      markdown;  // empty: report.html, junit.xml, report.md in the run
+      markdown;                   // empty: report.html, junit.xml, report.md in the run
+  std::filesystem::path waivers;  // empty: none
 };
 // 1 where the run is not good: a failure, a lost record, nothing checked, a planted fault.
 int report(const ReportOptions& options);
@@ -45,6 +46,7 @@ struct GateOptions {
   std::vector<std::string> baseline,
       candidate;                         // runs; the first of each is compared check by check
   std::filesystem::path json, markdown;  // files to write; empty: none
+  std::filesystem::path waivers;         // of the candidate; empty: none
 };
 // 0 accept, 1 reject, 2 cannot judge. Throws Problem where a run or a file cannot be read or
 // written.

@@ -12,6 +12,7 @@
 #include "fixtures/core/text.h"
 #include "tools/assay/commands.h"
 #include "tools/assay/gate.h"
+#include "tools/assay/waivers.h"
 
 namespace assay {
 namespace {
@@ -231,7 +232,16 @@ int gate(const GateOptions& options) {
   std::vector<Run> baseline, candidate;
   for (const auto& name : options.baseline) baseline.push_back(readRun(findRun(name)));
   for (const auto& name : options.candidate) candidate.push_back(readRun(findRun(name)));
-  const Gate result = compareRuns(baseline, candidate);
+  std::vector<std::string> problems;
+  if (!options.waivers.empty()) {
+    const auto waivers = readWaivers(options.waivers);
+    for (auto& run : candidate) {
+      for (auto& problem : applyWaivers(run, waivers, today()))
+        problems.push_back(std::move(problem));
+    }
+  }
+  Gate result = compareRuns(baseline, candidate);
+  result.problems.insert(result.problems.end(), problems.begin(), problems.end());
   std::fputs(gateText(result).c_str(), stdout);
   write(options.json, gateJson(result).dump(1) + "\n");
   write(options.markdown, gateMarkdown(result));

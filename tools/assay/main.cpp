@@ -75,6 +75,7 @@ class Commands {
                        "the page (default: report.html in the run's folder)");
     report->add_option("--junit", report_.junit, "JUnit XML (default: junit.xml there)");
     report->add_option("--markdown", report_.markdown, "Markdown (default: report.md there)");
+    report->add_option("--waivers", report_.waivers, "accepted failures (docs/waivers.md)");
     report->callback([this] {
       report_.run = run_;
       code_ = assay::report(report_);
@@ -87,6 +88,7 @@ class Commands {
     gate->add_option("--candidate", gate_.candidate, "runs after it")->required();
     gate->add_option("--json", gate_.json, "write every check that is not identical to this file");
     gate->add_option("--markdown", gate_.markdown, "write the verdict to this file, as Markdown");
+    gate->add_option("--waivers", gate_.waivers, "accepted failures (docs/waivers.md)");
     gate->footer(
         "Exit codes: 0 accept, 1 reject, 2 cannot judge. docs/gate.md says what each word means.");
     gate->callback([this] { code_ = assay::gate(gate_); });

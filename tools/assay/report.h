@@ -10,8 +10,8 @@
 namespace assay {
 
 // What the page shows, as JSON. `good`: every check passed or is a known defect, at least one was
-// checked, no record is lost, and no fault was planted.
-nlohmann::json reportData(const Run& run);
+// checked, no record is lost, no fault was planted, and there are no `problems` (with waivers).
+nlohmann::json reportData(const Run& run, const std::vector<std::string>& problems = {});
 
 std::string reportPage(const nlohmann::json& data);
 std::string reportMarkdown(const nlohmann::json& data);

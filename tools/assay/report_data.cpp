@@ -111,7 +111,7 @@ void countSuites(const Run& run, json& data) {
   data["total"] = total;
 }
 
-void addVerdict(const Run& run, json& data) {
+void addVerdict(const Run& run, const std::vector<std::string>& problems, json& data) {
   const auto count = [&](Status status) { return data["total"][place(status)].get<size_t>(); };
   const size_t bad = count(Status::kFailed) + count(Status::kCrashed) + count(Status::kFixed);
   const size_t checked = count(Status::kPassed) + count(Status::kKnown) + bad;
@@ -124,11 +124,12 @@ void addVerdict(const Run& run, json& data) {
       std::to_string(count(Status::kKnown)) + " known defects, " +
       std::to_string(count(Status::kFixed)) + " known defects that are gone");
   for (const auto& cut : run.cut) say("INCOMPLETE: " + cut);
+  for (const auto& problem : problems) say(problem);
   if (!fault.empty()) say("with a planted fault: " + fault);
   if (run.environment.is_null())
     say("no environment.json: which machine and LibTorch this was is not known");
-  data["good"] =
-      bad == 0 && checked > 0 && run.cut.empty() && fault.empty() && !run.environment.is_null();
+  data["good"] = bad == 0 && checked > 0 && run.cut.empty() && fault.empty() && problems.empty() &&
+                 !run.environment.is_null();
   data["verdict"] = checked == 0   ? "NOTHING WAS CHECKED"
                     : data["good"] ? "PASSED"
                     : bad == 0     ? "NOT A VALID RUN"
@@ -269,14 +270,14 @@ void addChecks(const Run& run, json& data) {
 
 }  // namespace
 
-json reportData(const Run& run) {
+json reportData(const Run& run, const std::vector<std::string>& problems) {
   json data{{"statuses", json::array()}};
   for (const Status status : kStatuses) data["statuses"].push_back(statusName(status));
   data["environment"] =
       environmentRows(run.environment.is_null() ? json::object() : run.environment);
   data["environment"].push_back({"records", run.folder.string()});
   countSuites(run, data);
-  addVerdict(run, data);
+  addVerdict(run, problems, data);
   addFailures(run, data);
   addPlots(run, data);
   addDetails(run, data);

@@ -5,6 +5,7 @@
 #include "fixtures/core/text.h"
 #include "tools/assay/commands.h"
 #include "tools/assay/report.h"
+#include "tools/assay/waivers.h"
 
 namespace assay {
 
@@ -140,8 +141,10 @@ std::string reportJunit(const Run& run) {
 }
 
 int report(const ReportOptions& options) {
-  const Run run = readRun(findRun(options.run));
-  const json data = reportData(run);
+  Run run = readRun(findRun(options.run));
+  std::vector<std::string> problems;
+  if (!options.waivers.empty()) problems = applyWaivers(run, readWaivers(options.waivers), today());
+  const json data = reportData(run, problems);
   const auto beside = [&](const std::filesystem::path& named, const char* name) {
     return named.empty() ? run.folder / name : named;
   };

@@ -255,6 +255,11 @@ TEST(Gate, TheCommand) {
   EXPECT_TRUE(fs::exists(folder / "g.md"));
   EXPECT_EQ(assay("--baseline a --candidate b --json no/such/folder.json").code, 2);
   EXPECT_EQ(assay("--baseline a --candidate nothing").code, 2);
+  std::ofstream(folder / "waivers") << R"({"format": 1, "waivers": [{"id": "w", "test": "*__none",
+    "reason": "a reason", "owner": "a team", "expires": "2999-12-31"}]})";
+  const auto waived = assay("--baseline a --candidate b --waivers waivers");
+  EXPECT_EQ(waived.code, 2) << waived.text;
+  EXPECT_NE(waived.text.find("waiver w matches no check"), std::string::npos) << waived.text;
   EXPECT_EQ(assay("--baseline a").code, 2);
   std::ofstream(folder / "b/matmul.cuda0.jsonl", std::ios::app) << "{\"test\": \"Mat";
   const auto cut = assay("--baseline a --candidate b");

@@ -107,6 +107,27 @@ TEST_F(Report, FailuresOfEveryKind) {
   }
 }
 
+TEST_F(Report, AWaiverAcceptsAFailureAndMustStayTrue) {
+  add(record("a", "PASSED"));
+  add(record("b", "FAILED"));
+  const auto waive = [&](const std::string& test) {
+    std::ofstream(folder_ / "waivers") << json{{"format", 1},
+                                               {"waivers",
+                                                {{{"id", "w"},
+                                                  {"test", test},
+                                                  {"reason", "a reason"},
+                                                  {"owner", "a team"},
+                                                  {"expires", "2999-12-31"}}}}};
+    return assay("--waivers " + shellQuoted((folder_ / "waivers").string()));
+  };
+  EXPECT_EQ(waive("b").code, 0);
+  EXPECT_NE(file("report.html").find("waiver w"), std::string::npos);
+  EXPECT_EQ(waive("*").code, 1);  // it covers one that passes
+  EXPECT_NE(file("report.md").find("which passes: narrow it"), std::string::npos);
+  EXPECT_EQ(waive("c").code, 1);  // it covers nothing
+  EXPECT_EQ(waive("").code, 2);
+}
+
 TEST_F(Report, TextOfRecordsStaysText) {
   add(record("b", "FAILED"));
   assay();
