@@ -200,6 +200,7 @@ std::vector<Algorithm> Placed::algorithms(Direction direction) const {
       found.emplace(std::pair(one.number, static_cast<int>(one.math)), one);
   }
   std::vector<Algorithm> result;
+  result.reserve(found.size());
   for (const auto& [key, one] : found) result.push_back(one);
   return result;
 }

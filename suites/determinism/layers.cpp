@@ -35,7 +35,7 @@ std::shared_ptr<Layer> sameSize(at::ScalarType dtype) {
 template <typename D>
 std::vector<Routine> pair(const std::string& name, const std::string& algorithm,
                           bool backwardPromised, std::function<std::shared_ptr<D>()> make,
-                          std::function<std::shared_ptr<Layer>(at::ScalarType)> place,
+                          const std::function<std::shared_ptr<Layer>(at::ScalarType)>& place,
                           std::function<cudnnStatus_t(D&, Layer&, void*)> forward,
                           std::function<cudnnStatus_t(D&, Layer&, void*)> backward) {
   const std::string forwardName = name + "Forward", backwardName = name + "Backward";

@@ -13,7 +13,7 @@ namespace assay::determinism {
 namespace {
 
 at::Tensor bits(const at::Tensor& tensor) {
-  const auto flat = tensor.contiguous();
+  auto flat = tensor.contiguous();
   if (flat.is_complex()) return bits(at::view_as_real(flat));
   switch (flat.element_size()) {
     case 8:
@@ -27,7 +27,7 @@ at::Tensor bits(const at::Tensor& tensor) {
 
 // Bits as integers in the order of the numbers that they spell: neighbours differ by one.
 at::Tensor ordered(const at::Tensor& tensor) {
-  const auto raw = bits(tensor).to(at::kLong);
+  auto raw = bits(tensor).to(at::kLong);
   if (!tensor.is_floating_point()) return raw;
   const int64_t top = tensor.scalar_type() == at::kDouble ? std::numeric_limits<int64_t>::min()
                                                           : -(int64_t{1} << 31);

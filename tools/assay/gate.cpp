@@ -107,10 +107,14 @@ Comparison compareSteady(const CheckRecord& before, const CheckRecord& after) {
 
 Comparison compareRepeats(const Repeats& before, const Repeats& after) {
   const bool sameStatus = steady(before, &CheckRecord::status);
+  const auto crashed = [](const CheckRecord* one) { return one->status == Status::kCrashed; };
+  if (!sameStatus && std::any_of(after.begin(), after.end(), crashed) &&
+      std::none_of(before.begin(), before.end(), crashed))
+    return changed(Change::kRegression, before[0], worstOf(after), "it crashes now", true);
   if (!sameStatus)
     return changed(Change::kUnstable, before[0], after[0],
                    "the baseline's own runs end in different ways", false);
-  const auto result = compareSteady(*before[0], *worstOf(after));
+  auto result = compareSteady(*before[0], *worstOf(after));
   if (result.rejects || before.size() < 2) return result;
   if (!steady(before, &CheckRecord::sha256))
     return changed(Change::kUnstable, before[0], after[0],

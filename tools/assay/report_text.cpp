@@ -41,7 +41,7 @@ std::string escaped(const std::string& text) {
 
 std::string junitCase(const CheckRecord& check) {
   char head[64];
-  std::snprintf(head, sizeof head, "\" time=\"%.6f\"", check.seconds);
+  std::snprintf(head, sizeof head, R"(" time="%.6f")", check.seconds);
   std::string text = "    <testcase classname=\"" + escaped(check.suite + "." + check.device) +
                      "\" name=\"" + escaped(check.test) + head;
   const auto child = [&](const char* tag, const std::string& message) {
@@ -129,7 +129,7 @@ std::string reportJunit(const Run& run) {
     cases += junitCase(check);
   }
   for (const auto& cut : run.cut)
-    cases += "    <testcase classname=\"records\" name=\"whole\"><error message=\"" + escaped(cut) +
+    cases += R"(    <testcase classname="records" name="whole"><error message=")" + escaped(cut) +
              "\"/></testcase>\n";
   const auto count = [](const char* name, size_t value) {
     return std::string(" ") + name + "=\"" + std::to_string(value) + "\"";

@@ -54,7 +54,7 @@ Waiver parse(const json& value, const std::string& where) {
   const json environment = value.value("environment", json::object());
   if (!environment.is_object()) fail("needs {path: glob} as \"environment\"");
   for (const auto& [path, glob] : environment.items()) {
-    if (!glob.is_string()) fail("needs a glob for \"" + path + "\" in \"environment\"");
+    if (!glob.is_string()) fail("needs a glob for \"" + path + R"(" in "environment")");
     waiver.environment.emplace_back(path, glob.get<std::string>());
   }
   if (value.contains("max_error")) {
@@ -93,7 +93,7 @@ std::vector<Waiver> readWaivers(const std::filesystem::path& path) {
   const json file = json::parse(*text, nullptr, false);
   if (!file.is_object() || file.value("format", json()) != 1 || !file.contains("waivers") ||
       !file["waivers"].is_array() || file.size() != 2)
-    throw Problem(path.string() + " is not {\"format\": 1, \"waivers\": [...]}");
+    throw Problem(path.string() + R"( is not {"format": 1, "waivers": [...]})");
   std::vector<Waiver> waivers;
   std::set<std::string> ids;
   for (const auto& one : file["waivers"]) {

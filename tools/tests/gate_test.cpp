@@ -135,6 +135,7 @@ TEST(Gate, RepeatsShowWhatIsUnstable) {
   expectChange(verdict({good, other(good)}, {good, good}), Change::kUnstable, false);
   expectChange(verdict({good, good}, {good, other(good)}), Change::kDeterminism, true);
   expectChange(verdict({good, bad}, {bad, bad}), Change::kUnstable, false);
+  expectChange(verdict({good, bad}, {check("x", Status::kCrashed)}), Change::kRegression, true);
   expectChange(verdict({good, good}, {good, bad}), Change::kRegression, true);
   expectChange(verdict({good, other(good)}, {bad, good}), Change::kRegression, true);
 }
