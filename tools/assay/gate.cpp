@@ -21,14 +21,18 @@ bool idle(const CheckRecord& check) {
   return check.status == Status::kSkipped || check.status == Status::kUnavailable;
 }
 
-// The records of one check: one a run, in the order of the runs. A run that lacks it has none.
+// The records of one check: one a run, in the order of the runs; nullptr where a run lacks it.
 using Repeats = std::vector<const CheckRecord*>;
 using ByTest = std::unordered_map<std::string_view, Repeats>;
 
 ByTest byTest(const std::vector<Run>& runs) {
   ByTest tests;
-  for (const auto& run : runs) {
-    for (const auto& check : run.checks) tests[check.test].push_back(&check);
+  for (size_t k = 0; k < runs.size(); ++k) {
+    for (const auto& check : runs[k].checks) {
+      auto& repeats = tests[check.test];
+      repeats.resize(runs.size());
+      repeats[k] = &check;
+    }
   }
   return tests;
 }
@@ -40,10 +44,16 @@ bool steady(const Repeats& repeats, Field CheckRecord::*field) {
                      [&](const CheckRecord* one) { return one->*field == repeats[0]->*field; });
 }
 
+// The one that says most: a crash, a failure, else the first that is there.
 const CheckRecord* worstOf(const Repeats& repeats) {
-  const auto bad = std::find_if(repeats.begin(), repeats.end(),
-                                [](const CheckRecord* one) { return failed(*one); });
-  return bad != repeats.end() ? *bad : repeats[0];
+  const CheckRecord* worst = nullptr;
+  const auto rank = [](const CheckRecord& one) {
+    return one.status == Status::kCrashed ? 2 : failed(one) ? 1 : 0;
+  };
+  for (const auto* one : repeats) {
+    if (one && (!worst || rank(*one) > rank(*worst))) worst = one;
+  }
+  return worst;
 }
 
 // Precision is a promise where IEEE arithmetic was asked for.
@@ -61,8 +71,8 @@ std::string worse(const CheckRecord& before, const CheckRecord& after) {
   if (after.failing > before.failing)
     return std::to_string(after.failing) + " elements are wrong, " +
            std::to_string(before.failing) + " were";
-  const double a = after.error, b = before.error;
-  if (std::isfinite(b) && (!(a <= 2 * b)) && !std::isnan(a))
+  const double a = after.error, b = before.error;  // NaN: it throws, or is a NaN now
+  if (std::isfinite(b) && !(a <= 2 * b))
     return "the error is " + figureOf(a, 4) + ", it was " + figureOf(b, 4);
   return "";
 }
@@ -102,28 +112,64 @@ Comparison compareSteady(const CheckRecord& before, const CheckRecord& after) {
                figureOf(after.effectiveBits, 3) + " effective bits, they were " +
                    figureOf(before.effectiveBits, 3),
                true);
+  if (after.checked < before.checked)
+    return say(Change::kCoverageLost,
+               std::to_string(after.checked) + " elements are compared, they were " +
+                   std::to_string(before.checked),
+               true);
   return say(before.sha256 == after.sha256 ? Change::kIdentical : Change::kDrift);
 }
 
-Comparison compareRepeats(const Repeats& before, const Repeats& after) {
-  const bool sameStatus = steady(before, &CheckRecord::status);
-  const auto crashed = [](const CheckRecord* one) { return one->status == Status::kCrashed; };
-  if (!sameStatus && std::any_of(after.begin(), after.end(), crashed) &&
-      std::none_of(before.begin(), before.end(), crashed))
-    return changed(Change::kRegression, before[0], worstOf(after), "it crashes now", true);
-  if (!sameStatus)
-    return changed(Change::kUnstable, before[0], after[0],
-                   "the baseline's own runs end in different ways", false);
-  auto result = compareSteady(*before[0], *worstOf(after));
-  if (result.rejects || before.size() < 2) return result;
-  if (!steady(before, &CheckRecord::sha256))
-    return changed(Change::kUnstable, before[0], after[0],
-                   "the baseline's own runs give different bytes", false);
-  if (!steady(after, &CheckRecord::sha256))
-    return changed(Change::kDeterminism, before[0], after[0],
-                   "equal bytes in all runs of the baseline, different ones in the candidate's",
+// A failure is excused by failures before: by one that failed, or where none of them passed.
+bool excused(const Repeats& before) {
+  const auto bad = [](const CheckRecord* one) { return failed(*one); };
+  const auto wrong = [](const CheckRecord* one) {
+    return failed(*one) || one->status == Status::kKnown;
+  };
+  return std::any_of(before.begin(), before.end(), bad) ||
+         std::all_of(before.begin(), before.end(), wrong);
+}
+
+// What one run of the candidate makes of the check.
+Comparison compareOne(const Repeats& before, const CheckRecord* after) {
+  const auto* first = before[0];
+  const bool was =
+      std::any_of(before.begin(), before.end(), [](const CheckRecord* one) { return !idle(*one); });
+  if (!after) {
+    return was ? changed(Change::kMissing, first, nullptr, "a run of the candidate lacks it", true)
+               : changed(Change::kNotChecked, first, nullptr, "", false);
+  }
+  if (idle(*after) && was)
+    return changed(Change::kCoverageLost, first, after, "it is not checked now: " + after->reason,
                    true);
-  return result;
+  if (failed(*after) && was && !excused(before))
+    return changed(Change::kRegression, first, after, after->message, true);
+  return compareSteady(failed(*after) ? *worstOf(before) : *first, *after);
+}
+
+Comparison compareRepeats(Repeats before, const Repeats& after) {
+  std::erase(before, nullptr);  // another run of the baseline has it
+  Comparison result = compareOne(before, after[0]);
+  for (size_t k = 1; k < after.size() && !result.rejects; ++k) {
+    auto next = compareOne(before, after[k]);
+    if (next.rejects || next.change != Change::kIdentical) result = std::move(next);
+  }
+  if (result.rejects) return result;
+  const auto say = [&](Change change, const std::string& reason, bool rejects = false) {
+    return changed(change, before[0], after[0], reason, rejects);
+  };
+  if (!steady(before, &CheckRecord::status))
+    return say(Change::kUnstable, "the baseline's own runs end in different ways");
+  if (!steady(before, &CheckRecord::sha256))
+    return say(Change::kUnstable, "the baseline's own runs give different bytes");
+  if (std::count(after.begin(), after.end(), nullptr) || steady(after, &CheckRecord::sha256))
+    return result;
+  if (before.size() < 2)
+    return say(Change::kUnstable,
+               "the candidate's own runs give different bytes; a second run of "
+               "the baseline would tell whether that is new");
+  return say(Change::kDeterminism,
+             "equal bytes in all runs of the baseline, different ones in the candidate's", true);
 }
 
 // ---- can they be judged?
@@ -151,7 +197,14 @@ void demandComparable(Gate& gate, const Run& first, const Run& run) {
         " has no environment.json: which machine and software ran is not known");
     return;
   }
-  for (const auto& cut : run.cut) gate.problems.push_back(run.folder.string() + ": " + cut);
+  for (const char* path : {"/goldens_sha256", "/assay", "/libtorch/loaded", "/cpu/model"}) {
+    if (!run.environment.value(json::json_pointer(path), json()).is_string())
+      gate.problems.push_back(run.folder.string() + "/environment.json lacks " + (path + 1) +
+                              ": it was altered, or is another Assay's");
+  }
+  for (const auto& one : run.cut) gate.problems.push_back(run.folder.string() + ": " + one);
+  for (const auto& one : run.contradicted)
+    gate.problems.push_back(run.folder.string() + ": " + one);
   if (const auto fault = textOf(run.environment, "fault"); !fault.empty())
     gate.problems.push_back(run.folder.string() + " ran with a planted fault (" + fault + ")");
   if (first.environment.is_null()) return;
@@ -200,6 +253,30 @@ std::vector<std::string> environmentChanges(const json& before, const json& afte
   return changes;
 }
 
+// Runs of one side are repetitions of one another: of one environment, each counted once.
+void demandRepeats(Gate& gate, const std::vector<Run>& runs, const std::string& side) {
+  for (size_t k = 1; k < runs.size(); ++k) {
+    if (runs[0].environment.is_null() || runs[k].environment.is_null()) continue;
+    const auto changes = environmentChanges(runs[0].environment, runs[k].environment);
+    if (!changes.empty())
+      gate.problems.push_back("the runs of the " + side + " are of different environments (" +
+                              changes.front() + "): they are no repetitions");
+  }
+}
+
+void demandOtherFolders(Gate& gate, const std::vector<Run>& baseline,
+                        const std::vector<Run>& candidate) {
+  std::set<std::filesystem::path> folders;
+  for (const auto* side : {&baseline, &candidate}) {
+    for (const auto& run : *side) {
+      std::error_code ignored;
+      const auto path = std::filesystem::weakly_canonical(run.folder, ignored);
+      if (!folders.insert(path).second)
+        gate.problems.push_back(run.folder.string() + " is named twice: name each run once");
+    }
+  }
+}
+
 // Seconds by suite and device, of every run.
 std::map<std::string, std::vector<double>> times(const std::vector<Run>& runs) {
   std::map<std::string, std::vector<double>> result;
@@ -242,6 +319,9 @@ Gate compareRuns(const std::vector<Run>& baseline, const std::vector<Run>& candi
   for (const auto* side : {&baseline, &candidate}) {
     for (const auto& run : *side) demandComparable(gate, baseline[0], run);
   }
+  demandRepeats(gate, baseline, "baseline");
+  demandRepeats(gate, candidate, "candidate");
+  demandOtherFolders(gate, baseline, candidate);
   gate.environment = environmentChanges(baseline[0].environment, candidate[0].environment);
   noteSlower(gate, baseline, candidate);
   const ByTest before = byTest(baseline), after = byTest(candidate);
@@ -250,13 +330,8 @@ Gate compareRuns(const std::vector<Run>& baseline, const std::vector<Run>& candi
     for (const auto& check : run.checks) {
       if (!seen.insert(check.test).second) continue;
       const auto found = after.find(check.test);
-      if (found != after.end()) {
-        gate.checks.push_back(compareRepeats(before.at(check.test), found->second));
-      } else {
-        const bool was = !idle(check);
-        gate.checks.push_back(changed(was ? Change::kMissing : Change::kNotChecked, &check, nullptr,
-                                      was ? "the candidate has no record of it" : "", was));
-      }
+      gate.checks.push_back(compareRepeats(
+          before.at(check.test), found != after.end() ? found->second : Repeats(candidate.size())));
     }
   }
   for (const auto& run : candidate) {

@@ -76,7 +76,10 @@ class LineHandler {
   [[nodiscard]] std::string problem() const {
     if (!problem_.empty()) return problem_;
     if (check_.test.empty()) return "has no \"test\"";
-    return hasStatus_ ? "" : "has no \"status\"";
+    if (!hasStatus_) return "has no \"status\"";
+    if (check_.status == Status::kPassed && (check_.failing > 0 || check_.error > check_.bound))
+      return "says PASSED beyond its bound";
+    return "";
   }
 
  private:
@@ -171,6 +174,7 @@ struct FileRecords {
   std::vector<CheckRecord> checks;
   size_t repeated = 0;
   std::optional<std::string> cut;
+  std::vector<std::string> contradicted;
 };
 
 class FileReader {
@@ -209,7 +213,15 @@ class FileReader {
     if (isNew) {
       found_.checks.push_back(std::move(check));
     } else {
-      found_.checks[known->second] = std::move(check);
+      auto& earlier = found_.checks[known->second];
+      const auto failed = [](const CheckRecord& one) {
+        return one.status == Status::kFailed || one.status == Status::kCrashed;
+      };
+      if (failed(earlier) && !failed(check))
+        found_.contradicted.push_back(check.test +
+                                      " failed, and did not when it ran again into "
+                                      "the same folder: run again into a fresh one");
+      earlier = std::move(check);
       ++found_.repeated;
     }
   }
@@ -232,6 +244,8 @@ void readFiles(Run& run) {
     std::move(found.checks.begin(), found.checks.end(), std::back_inserter(run.checks));
     run.repeated += found.repeated;
     if (found.cut) run.cut.push_back(*found.cut);
+    std::move(found.contradicted.begin(), found.contradicted.end(),
+              std::back_inserter(run.contradicted));
   }
 }
 

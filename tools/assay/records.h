@@ -54,7 +54,8 @@ struct Run {
   std::vector<CheckRecord> checks;
   size_t repeated = 0;           // earlier records that a later one of the same test replaced
   std::vector<std::string> cut;  // one sentence a file whose last line is incomplete
-  nlohmann::json environment;    // the manifest; null where the run has none
+  std::vector<std::string> contradicted;  // one sentence a test that failed and then did not
+  nlohmann::json environment;             // the manifest; null where the run has none
 
   // Every field of a record. Throws Problem where the file has changed since it was read.
   [[nodiscard]] nlohmann::json whole(const CheckRecord& check) const;

@@ -124,12 +124,16 @@ void addVerdict(const Run& run, const std::vector<std::string>& problems, json& 
       std::to_string(count(Status::kKnown)) + " known defects, " +
       std::to_string(count(Status::kFixed)) + " known defects that are gone");
   for (const auto& cut : run.cut) say("INCOMPLETE: " + cut);
+  for (const auto& one : run.contradicted) say(one);
   for (const auto& problem : problems) say(problem);
   if (!fault.empty()) say("with a planted fault: " + fault);
-  if (run.environment.is_null())
-    say("no environment.json: which machine and LibTorch this was is not known");
+  const bool known =
+      run.environment.is_object() &&
+      run.environment.value(json::json_pointer("/libtorch/loaded"), json()).is_string() &&
+      !textOf(run.environment, "assay").empty();
+  if (!known) say("environment.json does not say which Assay and LibTorch this was");
   data["good"] = bad == 0 && checked > 0 && run.cut.empty() && fault.empty() && problems.empty() &&
-                 !run.environment.is_null();
+                 run.contradicted.empty() && known;
   data["verdict"] = checked == 0   ? "NOTHING WAS CHECKED"
                     : data["good"] ? "PASSED"
                     : bad == 0     ? "NOT A VALID RUN"

@@ -52,7 +52,8 @@ CheckRecord check(const std::string& test, Status status = Status::kPassed) {
 
 Run run(std::vector<CheckRecord> checks) {
   Run result;
-  result.folder = "results/run";
+  static int count = 0;
+  result.folder = "results/run" + std::to_string(++count);
   result.checks = std::move(checks);
   result.environment = environment();
   return result;
@@ -115,8 +116,10 @@ TEST(Gate, AFailureThatGetsWorse) {
   worse.status = Status::kCrashed;
   expectChange(verdict({bad}, {worse}), Change::kRegression, true);
   worse = bad;
-  worse.error = INFINITY;
-  expectChange(verdict({bad}, {worse}), Change::kRegression, true);
+  for (const double error : {INFINITY, NAN}) {
+    worse.error = error;
+    expectChange(verdict({bad}, {worse}), Change::kRegression, true);
+  }
 }
 
 TEST(Gate, PrecisionIsAPromiseWhereIeeeWasAskedFor) {
@@ -138,6 +141,41 @@ TEST(Gate, RepeatsShowWhatIsUnstable) {
   expectChange(verdict({good, bad}, {check("x", Status::kCrashed)}), Change::kRegression, true);
   expectChange(verdict({good, good}, {good, bad}), Change::kRegression, true);
   expectChange(verdict({good, other(good)}, {bad, good}), Change::kRegression, true);
+  expectChange(verdict({good}, {good, other(good)}), Change::kUnstable, false);
+}
+
+TEST(Gate, EveryRunOfTheCandidateCounts) {
+  const auto good = check("x"), bad = check("x", Status::kFailed);
+  const auto idle = check("x", Status::kSkipped), known = check("x", Status::kKnown);
+  expectChange(verdict({good}, {good, idle}), Change::kCoverageLost, true);
+  expectChange(verdict({good}, {good, other(good, 11)}), Change::kPrecision, true);
+  expectChange(verdict({good}, {good, bad}), Change::kRegression, true);
+  const Runs whole{run({check("same"), good})};
+  const Runs cut{run({check("same"), good}), run({check("same")})};
+  expectChange(compareRuns(whole, cut).checks.at(1), Change::kMissing, true);
+  // An unstable baseline excuses no more than what failed in it.
+  expectChange(verdict({good, idle}, {bad}), Change::kRegression, true);
+  expectChange(verdict({good, known}, {bad}), Change::kRegression, true);
+  expectChange(verdict({good, bad}, {idle}), Change::kCoverageLost, true);
+  expectChange(verdict({good, idle}, {idle}), Change::kCoverageLost, true);
+}
+
+TEST(Gate, FewerElementsAreLessCoverage) {
+  auto many = check("x"), few = check("x");
+  many.checked = 40, few.checked = 39;
+  expectChange(verdict({many}, {few}), Change::kCoverageLost, true);
+  expectChange(verdict({few}, {many}), Change::kIdentical, false);
+}
+
+TEST(Gate, RunsThatAreNoRepetitions) {
+  const auto words = [](const Gate& gate) { return gate.problems.empty() ? "" : gate.problems[0]; };
+  const auto one = run({check("x")}), two = run({check("x")});
+  EXPECT_NE(words(compareRuns({one}, {one})).find("named twice"), std::string::npos);
+  EXPECT_NE(words(compareRuns({one, one}, {two})).find("named twice"), std::string::npos);
+  auto changed = run({check("x")});
+  changed.environment["libtorch"]["loaded"] = "2.15.0";
+  EXPECT_NE(words(compareRuns({one, changed}, {two})).find("no repetitions"), std::string::npos);
+  EXPECT_NE(words(compareRuns({one}, {two, changed})).find("no repetitions"), std::string::npos);
 }
 
 TEST(Gate, NewAndMissing) {
@@ -170,6 +208,9 @@ TEST(Gate, WhatCannotBeJudged) {
   problem([](OneRun& r) { r.environment["gpus"] = json::array(); }, "the machines differ");
   problem([](OneRun& r) { r.environment["fault"] = "ignore-ieee"; }, "planted fault");
   problem([](OneRun& r) { r.environment = nullptr; }, "no environment.json");
+  for (const char* field : {"goldens_sha256", "assay", "libtorch", "cpu"})
+    problem([=](OneRun& r) { r.environment.erase(field); }, "environment.json lacks");
+  problem([](OneRun& r) { r.contradicted = {"x failed, and did not"}; }, "x failed, and did not");
   problem([](OneRun& r) { r.cut = {"matmul.cuda0.jsonl breaks off in line 9"}; }, "breaks off");
   problem([](OneRun& r) { r.checks[0].test = "y"; }, "no check was run on both sides");
   problem([](OneRun& r) { r.checks[0].status = Status::kSkipped; },

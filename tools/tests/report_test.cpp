@@ -36,13 +36,21 @@ json record(const std::string& test, const std::string& status) {
           {"seconds", 0.25}};
 }
 
+json manifest() {
+  return {{"format", 1},
+          {"assay", "0.1.0"},
+          {"fault", nullptr},
+          {"host", "a"},
+          {"libtorch", {{"loaded", "2.11.0"}}}};
+}
+
 class Report : public testing::Test {
  protected:
   void SetUp() override {
     folder_ = fs::path(testing::TempDir()) / ("assay_report_" + std::to_string(getpid()));
     fs::remove_all(folder_);
     fs::create_directories(folder_);
-    environment({{"format", 1}, {"assay", "0.1.0"}, {"fault", nullptr}, {"host", "a"}});
+    environment(manifest());
   }
   void TearDown() override { fs::remove_all(folder_); }
 
@@ -88,14 +96,36 @@ TEST_F(Report, WhatIsNotGood) {
   expectVerdict("NOTHING WAS CHECKED", 1);
   add(record("a", "PASSED"));
   expectVerdict("PASSED", 0);
-  environment({{"format", 1}, {"fault", "ignore-ieee"}});
+  auto planted = manifest();
+  planted["fault"] = "ignore-ieee";
+  environment(planted);
   expectVerdict("NOT A VALID RUN", 1);
   fs::remove(folder_ / "environment.json");
   expectVerdict("NOT A VALID RUN", 1);
   environment({{"format", 1}, {"fault", nullptr}});
+  expectVerdict("NOT A VALID RUN", 1);
+  environment(manifest());
+  expectVerdict("PASSED", 0);
   add(std::string("{\"test\": \"Mat"));
   expectVerdict("NOT A VALID RUN", 1);
   EXPECT_NE(file("junit.xml").find("breaks off"), std::string::npos);
+}
+
+// A failure that a second run into the same folder hides.
+TEST_F(Report, AFailureThatThenPassed) {
+  add(record("a", "FAILED"));
+  add(record("a", "PASSED"));
+  expectVerdict("NOT A VALID RUN", 1);
+  EXPECT_NE(file("report.md").find("failed, and did not when it ran again"), std::string::npos);
+}
+
+TEST_F(Report, ARecordThatContradictsItself) {
+  auto line = record("a", "PASSED");
+  line["error"] = 500;
+  add(line);
+  const auto output = assay();
+  EXPECT_EQ(output.code, 2);
+  EXPECT_NE(output.text.find("says PASSED beyond its bound"), std::string::npos) << output.text;
 }
 
 TEST_F(Report, FailuresOfEveryKind) {
