@@ -243,7 +243,11 @@ void readFiles(Run& run) {
     FileRecords found = reader.get();
     std::move(found.checks.begin(), found.checks.end(), std::back_inserter(run.checks));
     run.repeated += found.repeated;
-    if (found.cut) run.cut.push_back(*found.cut);
+    if (found.cut)
+      run.cut.push_back(*found.cut);
+    else if (found.checks.empty())
+      run.cut.push_back(run.files[&reader - readers.data()].filename().string() +
+                        " is empty: its suite was killed before the first record");
     std::move(found.contradicted.begin(), found.contradicted.end(),
               std::back_inserter(run.contradicted));
   }

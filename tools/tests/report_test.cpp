@@ -111,6 +111,13 @@ TEST_F(Report, WhatIsNotGood) {
   EXPECT_NE(file("junit.xml").find("breaks off"), std::string::npos);
 }
 
+TEST_F(Report, AnEmptyFileIsALostSuite) {
+  add(record("a", "PASSED"));
+  std::ofstream(folder_ / "conv.cuda0.jsonl");
+  expectVerdict("NOT A VALID RUN", 1);
+  EXPECT_NE(file("report.md").find("conv.cuda0.jsonl is empty"), std::string::npos);
+}
+
 // A failure that a second run into the same folder hides.
 TEST_F(Report, AFailureThatThenPassed) {
   add(record("a", "FAILED"));
