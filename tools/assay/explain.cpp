@@ -3,7 +3,6 @@
 #include <cmath>
 #include <iomanip>
 #include <iostream>
-#include <span>
 
 #include "fixtures/core/files.h"
 #include "fixtures/core/known_defects.h"
@@ -107,7 +106,7 @@ void warnOfOtherGoldens(const Run& run, const std::filesystem::path& goldens) {
   const auto index = readFile(goldens / "index.json");
   const std::string then =
       run.environment.is_object() ? textOf(run.environment, "goldens_sha256") : "";
-  if (index && !then.empty() && sha256Hex(std::as_bytes(std::span(*index))) != then) {
+  if (index && !then.empty() && sha256Hex(*index) != then) {
     std::cout << "note: the goldens in " << goldens.string()
               << " are not those of the run; what is said of the case may have changed\n";
   }
@@ -184,7 +183,7 @@ int explain(const ExplainOptions& options) {
   const json record = run.whole(check);
   std::cout << statusName(check.status) << " " << check.test << "\n";
   row("run", run.folder.string());
-  for (const auto& cut : run.cut) row("", cut);
+  for (const auto& cut : run.lost) row("", cut);
   const auto golden = findGolden(options.goldens, check);
   row("check",
       golden ? schemaName(golden->file) + " (" + golden->row.family + "), case " + check.caseName

@@ -13,10 +13,6 @@ namespace {
 
 using nlohmann::json;
 
-bool failed(const CheckRecord& check) {
-  return check.status == Status::kFailed || check.status == Status::kCrashed;
-}
-
 bool idle(const CheckRecord& check) {
   return check.status == Status::kSkipped || check.status == Status::kUnavailable;
 }
@@ -86,6 +82,13 @@ Comparison changed(Change change, const CheckRecord* before, const CheckRecord* 
           .reason = std::move(reason)};
 }
 
+// Where a record has no digest (a whole model's figures), its figures must agree.
+bool sameBytes(const CheckRecord& before, const CheckRecord& after) {
+  const bool sameError =
+      before.error == after.error || (std::isnan(before.error) && std::isnan(after.error));
+  return before.sha256 == after.sha256 && (!before.sha256.empty() || sameError);
+}
+
 Comparison compareSteady(const CheckRecord& before, const CheckRecord& after) {
   const auto say = [&](Change change, const std::string& reason = "", bool rejects = false) {
     return changed(change, &before, &after, reason, rejects);
@@ -117,7 +120,7 @@ Comparison compareSteady(const CheckRecord& before, const CheckRecord& after) {
                std::to_string(after.checked) + " elements are compared, they were " +
                    std::to_string(before.checked),
                true);
-  return say(before.sha256 == after.sha256 ? Change::kIdentical : Change::kDrift);
+  return say(sameBytes(before, after) ? Change::kIdentical : Change::kDrift);
 }
 
 // A failure is excused by failures before: by one that failed, or where none of them passed.
@@ -202,7 +205,7 @@ void demandComparable(Gate& gate, const Run& first, const Run& run) {
       gate.problems.push_back(run.folder.string() + "/environment.json lacks " + (path + 1) +
                               ": it was altered, or is another Assay's");
   }
-  for (const auto& one : run.cut) gate.problems.push_back(run.folder.string() + ": " + one);
+  for (const auto& one : run.lost) gate.problems.push_back(run.folder.string() + ": " + one);
   for (const auto& one : run.contradicted)
     gate.problems.push_back(run.folder.string() + ": " + one);
   if (const auto fault = textOf(run.environment, "fault"); !fault.empty())

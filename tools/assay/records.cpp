@@ -9,6 +9,7 @@
 
 #include "fixtures/core/files.h"
 #include "fixtures/core/known_defects.h"
+#include "tools/assay/record_line.h"
 
 namespace assay {
 namespace {
@@ -16,158 +17,24 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr std::string_view kNotJson = "is not JSON";
+// Of several records of one test the last one stays.
+struct Once {
+  std::unordered_map<std::string, size_t> places;
+  size_t repeated = 0;
+  std::vector<std::string> contradicted;
 
-using TextField = std::string CheckRecord::*;
-using NumberField = double CheckRecord::*;
-using CountField = int64_t CheckRecord::*;
-
-// Fills one CheckRecord while nlohmann's parser walks over a line. Returning false ends the walk.
-class LineHandler {
- public:
-  using number_integer_t = json::number_integer_t;
-  using number_unsigned_t = json::number_unsigned_t;
-  using number_float_t = json::number_float_t;
-  using string_t = json::string_t;
-  using binary_t = json::binary_t;
-
-  explicit LineHandler(CheckRecord& check) : check_(check) {}
-
-  // The parser dictates these names.
-  // NOLINTBEGIN(readability-identifier-naming)
-  bool null() { return value(); }
-  bool boolean(bool) { return value(); }
-  bool number_integer(number_integer_t number) { return integer(number); }
-  bool number_unsigned(number_unsigned_t number) { return integer(static_cast<int64_t>(number)); }
-  bool number_float(number_float_t number, const string_t&) {
-    if (depth_ == 1 && number_) check_.*number_ = number;
-    return value();
+  void keep(std::vector<CheckRecord>& checks, CheckRecord check) {
+    const auto [known, isNew] = places.emplace(check.suite + "\n" + check.test, checks.size());
+    if (isNew) return checks.push_back(std::move(check));
+    auto& earlier = checks[known->second];
+    if (failed(earlier) && !failed(check))
+      contradicted.push_back(check.test +
+                             " failed, and did not when it ran again into the same folder: run "
+                             "again into a fresh one");
+    earlier = std::move(check);
+    ++repeated;
   }
-  bool string(string_t& text) {
-    if (depth_ == 1) {
-      if (text_) {
-        check_.*text_ = std::move(text);
-      } else if (isStatus_) {
-        readStatus(text);
-      } else if (number_) {
-        check_.*number_ = text == "inf"    ? std::numeric_limits<double>::infinity()
-                          : text == "-inf" ? -std::numeric_limits<double>::infinity()
-                                           : std::numeric_limits<double>::quiet_NaN();
-      }
-    }
-    return value();
-  }
-  bool binary(binary_t&) { return value(); }
-  bool start_object(size_t) { return open(); }
-  bool end_object() { return close(); }
-  bool start_array(size_t) { return open(); }
-  bool end_array() { return close(); }
-  bool key(string_t& name) {
-    if (depth_ == 1) choose(name);
-    return true;
-  }
-  bool parse_error(size_t, const std::string&, const json::exception&) {
-    problem_ = kNotJson;
-    return false;
-  }
-  // NOLINTEND(readability-identifier-naming)
-
-  // Why the line is no record; empty where it is one.
-  [[nodiscard]] std::string problem() const {
-    if (!problem_.empty()) return problem_;
-    if (check_.test.empty()) return "has no \"test\"";
-    if (!hasStatus_) return "has no \"status\"";
-    if (check_.status == Status::kPassed && (check_.failing > 0 || check_.error > check_.bound))
-      return "says PASSED beyond its bound";
-    return "";
-  }
-
- private:
-  void choose(const std::string& name) {
-    static const std::unordered_map<std::string_view, TextField> kTexts{
-        {"test", &CheckRecord::test},
-        {"suite", &CheckRecord::suite},
-        {"device", &CheckRecord::device},
-        {"operator", &CheckRecord::operatorName},
-        {"overload", &CheckRecord::overload},
-        {"case", &CheckRecord::caseName},
-        {"variant_name", &CheckRecord::variantName},
-        {"reason", &CheckRecord::reason},
-        {"message", &CheckRecord::message},
-        {"what", &CheckRecord::what},
-        {"gauge", &CheckRecord::gauge},
-        {"sha256", &CheckRecord::sha256},
-        {"defect", &CheckRecord::defect}};
-    static const std::unordered_map<std::string_view, NumberField> kNumbers{
-        {"error", &CheckRecord::error},
-        {"bound", &CheckRecord::bound},
-        {"effective_bits", &CheckRecord::effectiveBits},
-        {"seconds", &CheckRecord::seconds}};
-    static const std::unordered_map<std::string_view, CountField> kCounts{
-        {"failing", &CheckRecord::failing}, {"checked", &CheckRecord::checked}};
-    forget();
-    if (const auto text = kTexts.find(name); text != kTexts.end()) {
-      text_ = text->second;
-    } else if (const auto number = kNumbers.find(name); number != kNumbers.end()) {
-      number_ = number->second;
-    } else if (const auto count = kCounts.find(name); count != kCounts.end()) {
-      count_ = count->second;
-    }
-    isStatus_ = name == "status";
-  }
-
-  void readStatus(const std::string& text) {
-    try {
-      check_.status = statusFromName(text);
-      hasStatus_ = true;
-    } catch (const std::invalid_argument&) {
-      problem_ = "has the unknown status \"" + text + "\" (a newer Assay's?)";
-    }
-  }
-
-  bool integer(int64_t number) {
-    if (depth_ == 1) {
-      if (count_) check_.*count_ = number;
-      if (number_) check_.*number_ = static_cast<double>(number);
-    }
-    return value();
-  }
-
-  void forget() {
-    text_ = nullptr, number_ = nullptr, count_ = nullptr;
-    isStatus_ = false;
-  }
-
-  bool value() {
-    if (depth_ == 0) problem_ = "is no object";
-    return problem_.empty();
-  }
-  bool open() {
-    if (depth_ > 0) forget();
-    ++depth_;
-    return true;
-  }
-  bool close() {
-    --depth_;
-    return true;
-  }
-
-  CheckRecord& check_;
-  int depth_ = 0;
-  TextField text_ = nullptr;
-  NumberField number_ = nullptr;
-  CountField count_ = nullptr;
-  bool isStatus_ = false;
-  bool hasStatus_ = false;
-  std::string problem_;
 };
-
-// Why `line` is no record; empty where `check` holds it now.
-std::string parseLine(std::string_view line, CheckRecord& check) {
-  LineHandler handler(check);
-  json::sax_parse(line.begin(), line.end(), &handler);
-  return handler.problem();
-}
 
 // What one file holds.
 struct FileRecords {
@@ -191,6 +58,8 @@ class FileReader {
       take(text.substr(start, end - start), start, end == text.size());
       start = end + 1;
     }
+    found_.repeated = once_.repeated;
+    found_.contradicted = std::move(once_.contradicted);
     return std::move(found_);
   }
 
@@ -208,30 +77,93 @@ class FileReader {
                  ": the run was killed, and that check's record is lost";
   }
 
-  void keep(CheckRecord check) {
-    const auto [known, isNew] = places_.emplace(check.test, found_.checks.size());
-    if (isNew) {
-      found_.checks.push_back(std::move(check));
-    } else {
-      auto& earlier = found_.checks[known->second];
-      const auto failed = [](const CheckRecord& one) {
-        return one.status == Status::kFailed || one.status == Status::kCrashed;
-      };
-      if (failed(earlier) && !failed(check))
-        found_.contradicted.push_back(check.test +
-                                      " failed, and did not when it ran again into "
-                                      "the same folder: run again into a fresh one");
-      earlier = std::move(check);
-      ++found_.repeated;
-    }
-  }
+  void keep(CheckRecord check) { once_.keep(found_.checks, std::move(check)); }
 
   fs::path path_;
   size_t file_;
   size_t line_ = 0;
   FileRecords found_;
-  std::unordered_map<std::string, size_t> places_;
+  Once once_;
 };
+
+// The run's plans, sorted by file name.
+void readPlans(Run& run) {
+  std::vector<fs::path> paths;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(run.folder, ignored)) {
+    if (entry.path().string().ends_with(".plan.json")) paths.push_back(entry.path());
+  }
+  std::sort(paths.begin(), paths.end());
+  for (const auto& path : paths) {
+    const auto text = readFile(path).value_or("");
+    try {
+      run.plans.push_back(planFromJson(json::parse(text, nullptr, false)));
+      if (planFileName(run.plans.back()) != path.filename())
+        throw std::invalid_argument("is another suite's plan");
+    } catch (const std::invalid_argument& error) {
+      run.lost.push_back(
+          path.filename().string() +
+          (text.empty() ? " is empty: its suite was killed as it started"
+                        : std::string(" ") + error.what() + ": the file was altered or damaged"));
+    }
+  }
+}
+
+// What a suite lacks of its plan; empty: nothing. `failed`: a check failed or crashed.
+std::string missing(const Plan& plan, const std::vector<std::string>& recorded, bool failed) {
+  const std::string suite = stemOf(plan.suite, plan.smoke) + " on " + plan.deviceKind + ": ";
+  if (!plan.problem.empty()) return suite + "could not run: " + plan.problem;
+  if (plan.ended.empty())
+    return suite + std::to_string(recorded.size()) + " of " + std::to_string(plan.checks) +
+           " checks are recorded, and the suite did not end: go on with --resume";
+  if (recorded.size() != plan.checks)
+    return suite + std::to_string(plan.checks) + " checks were planned, " +
+           std::to_string(recorded.size()) + " are recorded: the records were altered";
+  if (hashOfTests(recorded) != plan.testsSha256)
+    return suite + "the records are of other checks than were planned: they were altered";
+  if (failed != (plan.exitCode == 1))
+    return suite + "it ended with exit code " + std::to_string(plan.exitCode) + ", and " +
+           (failed ? "a check" : "no check") + " failed by its records: they were altered";
+  return "";
+}
+
+// Are the records all that the suites set out for?
+void comparePlans(Run& run, const std::vector<FileRecords>& found) {
+  std::vector<bool> claimed(found.size());
+  for (const auto& plan : run.plans) {
+    std::vector<std::string> tests;
+    bool bad = false;
+    for (size_t i = 0; i < found.size(); ++i) {
+      if (!holdsRecordsOf(run.files[i].filename().string(), plan)) continue;
+      claimed[i] = true;
+      for (const auto& check : found[i].checks) {
+        tests.push_back(check.test);
+        bad = bad || failed(check);
+      }
+    }
+    const auto lack = missing(plan, tests, bad);
+    if (!lack.empty()) run.lost.push_back(lack);
+  }
+  for (size_t i = 0; i < found.size(); ++i) {
+    if (!claimed[i] && !found[i].cut)
+      run.lost.push_back(run.files[i].filename().string() +
+                         " has no plan beside it: whether it is whole is not known");
+  }
+}
+
+// Into run.checks, each test once: a smoke run may stand beside the whole one.
+void joinFiles(Run& run, std::vector<FileRecords>& found) {
+  Once once;
+  for (auto& file : found) {
+    for (auto& check : file.checks) once.keep(run.checks, std::move(check));
+    run.repeated += file.repeated;
+    std::move(file.contradicted.begin(), file.contradicted.end(),
+              std::back_inserter(run.contradicted));
+  }
+  run.repeated += once.repeated;
+  std::move(once.contradicted.begin(), once.contradicted.end(),
+            std::back_inserter(run.contradicted));
+}
 
 void readFiles(Run& run) {
   std::vector<std::future<FileRecords>> readers;
@@ -239,18 +171,17 @@ void readFiles(Run& run) {
     readers.push_back(std::async(std::launch::async,
                                  [path = run.files[i], i] { return FileReader(path, i).read(); }));
   }
+  std::vector<FileRecords> found;
   for (auto& reader : readers) {
-    FileRecords found = reader.get();
-    std::move(found.checks.begin(), found.checks.end(), std::back_inserter(run.checks));
-    run.repeated += found.repeated;
-    if (found.cut)
-      run.cut.push_back(*found.cut);
-    else if (found.checks.empty())
-      run.cut.push_back(run.files[&reader - readers.data()].filename().string() +
-                        " is empty: its suite was killed before the first record");
-    std::move(found.contradicted.begin(), found.contradicted.end(),
-              std::back_inserter(run.contradicted));
+    found.push_back(reader.get());
+    if (found.back().cut)
+      run.lost.push_back(*found.back().cut);
+    else if (found.back().checks.empty())
+      run.lost.push_back(run.files[found.size() - 1].filename().string() +
+                         " is empty: its suite was killed before the first record");
   }
+  comparePlans(run, found);
+  joinFiles(run, found);
 }
 
 std::vector<fs::path> recordFiles(const fs::path& folder) {
@@ -314,10 +245,11 @@ Run readRun(const fs::path& folder) {
   run.folder = folder;
   run.files = recordFiles(folder);
   run.environment = readEnvironment(folder).value_or(json());
+  readPlans(run);
   readFiles(run);
   if (run.checks.empty()) {
     throw Problem("there are no records in " + folder.string() + ": was a suite run?" +
-                  (run.cut.empty() ? "" : " (" + run.cut.front() + ")"));
+                  (run.lost.empty() ? "" : " (" + run.lost.front() + ")"));
   }
   return run;
 }

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "fixtures/core/plan.h"
 #include "fixtures/core/status.h"
 #include "tools/assay/problem.h"
 
@@ -47,13 +48,20 @@ struct CheckRecord {
   size_t bytes = 0;     // of the line, without its end
 };
 
+inline bool failed(const CheckRecord& check) {
+  return check.status == Status::kFailed || check.status == Status::kCrashed;
+}
+
 struct Run {
   std::filesystem::path folder;
   std::vector<std::filesystem::path> files;  // *.jsonl, sorted by name
-  // In the order of the files. Of several records of one test in one file the last one alone.
+  // In the order of the files. Of several records of one test the last one alone.
   std::vector<CheckRecord> checks;
-  size_t repeated = 0;           // earlier records that a later one of the same test replaced
-  std::vector<std::string> cut;  // one sentence a file whose last line is incomplete
+  size_t repeated = 0;      // earlier records that a later one of the same test replaced
+  std::vector<Plan> plans;  // what each suite set out to check
+  // What is missing, one sentence each: a file whose last line is incomplete, a suite that did not
+  // end, could not run, or whose records are not the ones of its plan.
+  std::vector<std::string> lost;
   std::vector<std::string> contradicted;  // one sentence a test that failed and then did not
   nlohmann::json environment;             // the manifest; null where the run has none
 
@@ -62,7 +70,7 @@ struct Run {
 };
 
 // Throws Problem: no such folder, no record in it, or a broken line that is not the last one of its
-// file (a run that was killed leaves such a last line: Run::cut), named by file and line.
+// file (a run that was killed leaves such a last line: Run::lost), named by file and line.
 Run readRun(const std::filesystem::path& folder);
 
 // The manifest in a run's folder; nothing where there is none. Throws Problem for one that is not

@@ -123,7 +123,7 @@ void addVerdict(const Run& run, const std::vector<std::string>& problems, json& 
       std::to_string(count(Status::kCrashed)) + " crashed, " +
       std::to_string(count(Status::kKnown)) + " known defects, " +
       std::to_string(count(Status::kFixed)) + " known defects that are gone");
-  for (const auto& cut : run.cut) say("INCOMPLETE: " + cut);
+  for (const auto& cut : run.lost) say("INCOMPLETE: " + cut);
   for (const auto& one : run.contradicted) say(one);
   for (const auto& problem : problems) say(problem);
   if (!fault.empty()) say("with a planted fault: " + fault);
@@ -132,7 +132,7 @@ void addVerdict(const Run& run, const std::vector<std::string>& problems, json& 
       run.environment.value(json::json_pointer("/libtorch/loaded"), json()).is_string() &&
       !textOf(run.environment, "assay").empty();
   if (!known) say("environment.json does not say which Assay and LibTorch this was");
-  data["good"] = bad == 0 && checked > 0 && run.cut.empty() && fault.empty() && problems.empty() &&
+  data["good"] = bad == 0 && checked > 0 && run.lost.empty() && fault.empty() && problems.empty() &&
                  run.contradicted.empty() && known;
   data["verdict"] = checked == 0   ? "NOTHING WAS CHECKED"
                     : data["good"] ? "PASSED"

@@ -119,7 +119,7 @@ std::string reportMarkdown(const json& data) {
 }
 
 std::string reportJunit(const Run& run) {
-  size_t failures = 0, errors = run.cut.size(), skipped = 0;
+  size_t failures = 0, errors = run.lost.size(), skipped = 0;
   std::string cases;
   for (const auto& check : run.checks) {
     failures += check.status == Status::kFailed || check.status == Status::kFixed;
@@ -128,14 +128,14 @@ std::string reportJunit(const Run& run) {
                check.status == Status::kUnavailable;
     cases += junitCase(check);
   }
-  for (const auto& cut : run.cut)
+  for (const auto& cut : run.lost)
     cases += R"(    <testcase classname="records" name="whole"><error message=")" + escaped(cut) +
              "\"/></testcase>\n";
   const auto count = [](const char* name, size_t value) {
     return std::string(" ") + name + "=\"" + std::to_string(value) + "\"";
   };
   return "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n  <testsuite name=\"assay\"" +
-         count("tests", run.checks.size() + run.cut.size()) + count("failures", failures) +
+         count("tests", run.checks.size() + run.lost.size()) + count("failures", failures) +
          count("errors", errors) + count("skipped", skipped) + ">\n" + cases +
          "  </testsuite>\n</testsuites>\n";
 }

@@ -162,14 +162,14 @@ int summarize(const std::optional<std::string>& name) {
   if (run.repeated > 0)
     std::printf("%s of checks that ran again later left out\n",
                 counted(run.repeated, "record", "records").c_str());
-  for (const auto& cut : run.cut) std::printf("INCOMPLETE %s\n", cut.c_str());
+  for (const auto& cut : run.lost) std::printf("INCOMPLETE %s\n", cut.c_str());
   if (failures == 0 && at(table.total, Status::kPassed) + at(table.total, Status::kKnown) +
                                at(table.total, Status::kFixed) ==
                            0) {
     std::printf("nothing was checked\n");
   }
   std::printf("records: %s\n", run.folder.c_str());
-  return failures > 0 || !run.cut.empty() ? 1 : 0;
+  return failures > 0 || !run.lost.empty() ? 1 : 0;
 }
 
 }  // namespace assay

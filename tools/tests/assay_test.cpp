@@ -15,6 +15,7 @@
 #include "tools/assay/goldens.h"
 #include "tools/assay/records.h"
 #include "tools/assay/words.h"
+#include "tools/tests/run_folder.h"
 
 namespace assay {
 namespace {
@@ -94,6 +95,7 @@ class AssayTest : public testing::Test {
 
   // Runs assay in the temporary folder, whose results/ is then the nearest one.
   CommandOutput assay(const std::string& arguments, const std::string& environment = "") const {
+    for (const auto& run : fs::directory_iterator(folder_ / "results")) writePlans(run.path());
     return runCommand("cd " + shellQuoted(folder_.string()) +
                       " && env -u ASSAY_RESULTS -u ASSAY_GOLDENS " + environment + " " +
                       shellQuoted(ASSAY_PROGRAM) + " " + arguments + " 2>&1");

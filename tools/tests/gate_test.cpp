@@ -11,6 +11,7 @@
 
 #include "fixtures/core/command.h"
 #include "fixtures/core/files.h"
+#include "tools/tests/run_folder.h"
 
 namespace assay {
 namespace {
@@ -211,7 +212,7 @@ TEST(Gate, WhatCannotBeJudged) {
   for (const char* field : {"goldens_sha256", "assay", "libtorch", "cpu"})
     problem([=](OneRun& r) { r.environment.erase(field); }, "environment.json lacks");
   problem([](OneRun& r) { r.contradicted = {"x failed, and did not"}; }, "x failed, and did not");
-  problem([](OneRun& r) { r.cut = {"matmul.cuda0.jsonl breaks off in line 9"}; }, "breaks off");
+  problem([](OneRun& r) { r.lost = {"matmul.cuda0.jsonl breaks off in line 9"}; }, "breaks off");
   problem([](OneRun& r) { r.checks[0].test = "y"; }, "no check was run on both sides");
   problem([](OneRun& r) { r.checks[0].status = Status::kSkipped; },
           "no check was run on both sides");
@@ -282,6 +283,8 @@ TEST(Gate, TheCommand) {
                   .dump()
            << "\n";
     }
+    file.close();
+    writePlans(folder / name);
   }
   const auto assay = [&](const std::string& arguments) {
     return runCommand("cd " + shellQuoted(folder.string()) + " && " + shellQuoted(ASSAY_PROGRAM) +

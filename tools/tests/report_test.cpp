@@ -9,6 +9,7 @@
 #include <functional>
 
 #include "fixtures/core/command.h"
+#include "tools/tests/run_folder.h"
 
 namespace assay {
 namespace {
@@ -62,6 +63,7 @@ class Report : public testing::Test {
   }
   void add(const json& line) const { add(line.dump() + "\n"); }
   CommandOutput assay(const std::string& arguments = "") const {
+    if (plans_) writePlans(folder_);
     return runCommand(shellQuoted(ASSAY_PROGRAM) + " report " + shellQuoted(folder_.string()) +
                       " " + arguments + " 2>&1");
   }
@@ -79,6 +81,7 @@ class Report : public testing::Test {
   }
 
   fs::path folder_;
+  bool plans_ = true;  // write the plans that the records fulfil
 };
 
 TEST_F(Report, AGoodRun) {
@@ -109,6 +112,53 @@ TEST_F(Report, WhatIsNotGood) {
   add(std::string("{\"test\": \"Mat"));
   expectVerdict("NOT A VALID RUN", 1);
   EXPECT_NE(file("junit.xml").find("breaks off"), std::string::npos);
+}
+
+// Records are measured against what the suite set out for.
+TEST_F(Report, RecordsThatAreNotWhatWasPlanned) {
+  const auto expectLost = [&](const std::string& words) {
+    expectVerdict("NOT A VALID RUN", 1);
+    EXPECT_NE(file("report.md").find(words), std::string::npos) << file("report.md");
+  };
+  plans_ = false;
+  add(record("a", "PASSED"));
+  add(record("b", "PASSED"));
+  expectLost("has no plan beside it");
+  writePlans(folder_);
+  expectVerdict("PASSED", 0);
+  const auto plan = [&](const std::string& field, const json& value) {
+    writePlans(folder_);
+    json one = json::parse(file("matmul.cuda.plan.json"));
+    one[field] = value;
+    std::ofstream(folder_ / "matmul.cuda.plan.json") << one;
+  };
+  plan("ended", nullptr);
+  expectLost("2 of 2 checks are recorded, and the suite did not end");
+  plan("checks", 3);
+  expectLost("3 checks were planned, 2 are recorded");
+  plan("tests_sha256", std::string(64, '0'));
+  expectLost("of other checks than were planned");
+  plan("exit_code", 1);
+  expectLost("exit code 1, and no check failed");
+  plan("problem", "a golden of format 7");
+  expectLost("could not run: a golden of format 7");
+  plan("format", 2);
+  expectLost("is no plan of format 1");
+  plan("suite", "other");
+  expectLost("is another suite's plan");
+  writePlans(folder_);
+  std::ofstream(folder_ / "conv.cpu.plan.json");
+  expectLost("conv.cpu.plan.json is empty");
+  fs::remove(folder_ / "conv.cpu.plan.json");
+  expectVerdict("PASSED", 0);
+}
+
+// The smoke subset may stand beside the whole suite: its checks count once.
+TEST_F(Report, ASmokeRunBesideTheWholeOne) {
+  add(record("a", "PASSED"));
+  fs::copy(folder_ / "matmul.cuda0.jsonl", folder_ / "matmul.smoke.cuda0.jsonl");
+  expectVerdict("PASSED", 0);
+  EXPECT_NE(file("junit.xml").find("tests=\"1\""), std::string::npos);
 }
 
 TEST_F(Report, AnEmptyFileIsALostSuite) {

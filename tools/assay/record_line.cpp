@@ -1,0 +1,162 @@
+#include "tools/assay/record_line.h"
+
+#include <unordered_map>
+
+namespace assay {
+namespace {
+
+using nlohmann::json;
+
+using TextField = std::string CheckRecord::*;
+using NumberField = double CheckRecord::*;
+using CountField = int64_t CheckRecord::*;
+
+// Fills one CheckRecord while nlohmann's parser walks over a line. Returning false ends the walk.
+class LineHandler {
+ public:
+  using number_integer_t = json::number_integer_t;
+  using number_unsigned_t = json::number_unsigned_t;
+  using number_float_t = json::number_float_t;
+  using string_t = json::string_t;
+  using binary_t = json::binary_t;
+
+  explicit LineHandler(CheckRecord& check) : check_(check) {}
+
+  // The parser dictates these names.
+  // NOLINTBEGIN(readability-identifier-naming)
+  bool null() { return value(); }
+  bool boolean(bool) { return value(); }
+  bool number_integer(number_integer_t number) { return integer(number); }
+  bool number_unsigned(number_unsigned_t number) { return integer(static_cast<int64_t>(number)); }
+  bool number_float(number_float_t number, const string_t&) {
+    if (depth_ == 1 && number_) check_.*number_ = number;
+    return value();
+  }
+  bool string(string_t& text) {
+    if (depth_ == 1) {
+      if (text_) {
+        check_.*text_ = std::move(text);
+      } else if (isStatus_) {
+        readStatus(text);
+      } else if (number_) {
+        check_.*number_ = text == "inf"    ? std::numeric_limits<double>::infinity()
+                          : text == "-inf" ? -std::numeric_limits<double>::infinity()
+                                           : std::numeric_limits<double>::quiet_NaN();
+      }
+    }
+    return value();
+  }
+  bool binary(binary_t&) { return value(); }
+  bool start_object(size_t) { return open(); }
+  bool end_object() { return close(); }
+  bool start_array(size_t) { return open(); }
+  bool end_array() { return close(); }
+  bool key(string_t& name) {
+    if (depth_ == 1) choose(name);
+    return true;
+  }
+  bool parse_error(size_t, const std::string&, const json::exception&) {
+    problem_ = kNotJson;
+    return false;
+  }
+  // NOLINTEND(readability-identifier-naming)
+
+  // Why the line is no record; empty where it is one.
+  [[nodiscard]] std::string problem() const {
+    if (!problem_.empty()) return problem_;
+    if (check_.test.empty()) return "has no \"test\"";
+    if (!hasStatus_) return "has no \"status\"";
+    if (check_.status == Status::kPassed && (check_.failing > 0 || check_.error > check_.bound))
+      return "says PASSED beyond its bound";
+    return "";
+  }
+
+ private:
+  void choose(const std::string& name) {
+    static const std::unordered_map<std::string_view, TextField> kTexts{
+        {"test", &CheckRecord::test},
+        {"suite", &CheckRecord::suite},
+        {"device", &CheckRecord::device},
+        {"operator", &CheckRecord::operatorName},
+        {"overload", &CheckRecord::overload},
+        {"case", &CheckRecord::caseName},
+        {"variant_name", &CheckRecord::variantName},
+        {"reason", &CheckRecord::reason},
+        {"message", &CheckRecord::message},
+        {"what", &CheckRecord::what},
+        {"gauge", &CheckRecord::gauge},
+        {"sha256", &CheckRecord::sha256},
+        {"defect", &CheckRecord::defect}};
+    static const std::unordered_map<std::string_view, NumberField> kNumbers{
+        {"error", &CheckRecord::error},
+        {"bound", &CheckRecord::bound},
+        {"effective_bits", &CheckRecord::effectiveBits},
+        {"seconds", &CheckRecord::seconds}};
+    static const std::unordered_map<std::string_view, CountField> kCounts{
+        {"failing", &CheckRecord::failing}, {"checked", &CheckRecord::checked}};
+    forget();
+    if (const auto text = kTexts.find(name); text != kTexts.end()) {
+      text_ = text->second;
+    } else if (const auto number = kNumbers.find(name); number != kNumbers.end()) {
+      number_ = number->second;
+    } else if (const auto count = kCounts.find(name); count != kCounts.end()) {
+      count_ = count->second;
+    }
+    isStatus_ = name == "status";
+  }
+
+  void readStatus(const std::string& text) {
+    try {
+      check_.status = statusFromName(text);
+      hasStatus_ = true;
+    } catch (const std::invalid_argument&) {
+      problem_ = "has the unknown status \"" + text + "\" (a newer Assay's?)";
+    }
+  }
+
+  bool integer(int64_t number) {
+    if (depth_ == 1) {
+      if (count_) check_.*count_ = number;
+      if (number_) check_.*number_ = static_cast<double>(number);
+    }
+    return value();
+  }
+
+  void forget() {
+    text_ = nullptr, number_ = nullptr, count_ = nullptr;
+    isStatus_ = false;
+  }
+
+  bool value() {
+    if (depth_ == 0) problem_ = "is no object";
+    return problem_.empty();
+  }
+  bool open() {
+    if (depth_ > 0) forget();
+    ++depth_;
+    return true;
+  }
+  bool close() {
+    --depth_;
+    return true;
+  }
+
+  CheckRecord& check_;
+  int depth_ = 0;
+  TextField text_ = nullptr;
+  NumberField number_ = nullptr;
+  CountField count_ = nullptr;
+  bool isStatus_ = false;
+  bool hasStatus_ = false;
+  std::string problem_;
+};
+
+}  // namespace
+
+std::string parseLine(std::string_view line, CheckRecord& check) {
+  LineHandler handler(check);
+  json::sax_parse(line.begin(), line.end(), &handler);
+  return handler.problem();
+}
+
+}  // namespace assay
