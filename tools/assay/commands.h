@@ -52,4 +52,25 @@ struct GateOptions {
 // written.
 int gate(const GateOptions& options);
 
+struct BundleOptions {
+  std::vector<std::string> runs;
+  std::filesystem::path output;
+  std::filesystem::path log;  // CTest's; empty: none
+  std::filesystem::path key;  // to sign with, for ssh-keygen; empty: not signed
+  std::filesystem::path goldens;
+};
+// Throws Problem: a run that is not whole, no libarchive, a file that cannot be read or written.
+int bundle(const BundleOptions& options);
+
+struct VerifyOptions {
+  std::filesystem::path bundle;
+  std::string profile;            // a file, or the name of one that Assay ships; empty: none
+  std::filesystem::path signers;  // allowed signers, as for ssh-keygen; empty: not checked
+  std::string challenge;          // the WORD that --store had to use; empty: any
+  std::filesystem::path json;     // a file to write; empty: none
+  std::filesystem::path goldens, knownDefects;
+};
+// 0 accept, 1 reject, 2 cannot judge. Throws Problem for what is no bundle.
+int verify(const VerifyOptions& options);
+
 }  // namespace assay

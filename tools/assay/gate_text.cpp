@@ -4,7 +4,6 @@
 #include <cctype>
 #include <cmath>
 #include <cstdio>
-#include <fstream>
 #include <functional>
 #include <map>
 #include <tuple>
@@ -215,19 +214,6 @@ std::string gateMarkdown(const Gate& gate) {
   return text;
 }
 
-namespace {
-
-void write(const std::filesystem::path& path, const std::string& text) {
-  if (path.empty()) return;
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.close();
-  if (!file)
-    throw Problem("cannot write " + path.string() + ": is the disk full, or the folder missing?");
-}
-
-}  // namespace
-
 int gate(const GateOptions& options) {
   std::vector<Run> baseline, candidate;
   for (const auto& name : options.baseline) baseline.push_back(readRun(findRun(name)));
@@ -243,8 +229,8 @@ int gate(const GateOptions& options) {
   Gate result = compareRuns(baseline, candidate);
   result.problems.insert(result.problems.end(), problems.begin(), problems.end());
   std::fputs(gateText(result).c_str(), stdout);
-  write(options.json, gateJson(result).dump(1) + "\n");
-  write(options.markdown, gateMarkdown(result));
+  if (!options.json.empty()) writeFile(options.json, gateJson(result).dump(1) + "\n");
+  if (!options.markdown.empty()) writeFile(options.markdown, gateMarkdown(result));
   return result.code();
 }
 

@@ -65,6 +65,22 @@ std::map<std::string, TensorEntry> readTensors(const GoldenRow& row, const json&
   }
 }
 
+GoldenData readGoldenData(const GoldenRow& row) {
+  GoldenData data;
+  data.file = readOperator(row);
+  const fs::path path = row.path.parent_path() / data.file.at("data").get<std::string>();
+  data.bytes = need(path);
+  if (sha256Hex(data.bytes) != textOf(data.file, "sha256"))
+    throw Problem("golden " + path.string() +
+                  " does not match its hash: it was altered or truncated; check it out again");
+  try {
+    data.tensors = readSafeTensorsHeader(data.bytes, "golden " + path.string());
+  } catch (const SafeTensorsError& error) {
+    throw Problem(error.what());
+  }
+  return data;
+}
+
 std::string schemaName(const json& file) {
   const std::string overload = textOf(file, "overload");
   return textOf(file, "schema") + (overload.empty() ? "" : "." + overload);

@@ -33,6 +33,16 @@ nlohmann::json readOperator(const GoldenRow& row);
 // broken.
 std::map<std::string, TensorEntry> readTensors(const GoldenRow& row, const nlohmann::json& file);
 
+// An operator's golden with all of its data, to compute with.
+struct GoldenData {
+  nlohmann::json file;
+  std::string bytes;  // of the safetensors file
+  std::map<std::string, TensorEntry> tensors;
+};
+
+// Throws Problem where a file is missing, broken or does not match its hash.
+GoldenData readGoldenData(const GoldenRow& row);
+
 // "aten::conv2d", or "aten::pow.Tensor_Scalar".
 std::string schemaName(const nlohmann::json& file);
 

@@ -22,6 +22,8 @@ cannot be done.
   assay report                           the newest run as a page, JUnit XML and Markdown
   assay gate --baseline A B --candidate C D
                                          did an upgrade change what this machine computes?
+  assay bundle RUN... -o evidence.tar.zst
+                                         packs runs as evidence; verify checks such a bundle
   assay env                              this machine: LibTorch, CUDA, cuDNN, driver, GPUs, flags)";
 
 // Adds the commands to `app`; what was chosen is in `run` after the parse.
@@ -81,6 +83,36 @@ class Commands {
       code_ = assay::report(report_);
     });
 
+    auto* bundle = app.add_subcommand("bundle", "packs runs as evidence for an acceptance");
+    bundle->add_option("RUN", bundle_.runs, "the runs")->required();
+    bundle->add_option("-o,--output", bundle_.output, "the bundle, evidence.tar.zst")->required();
+    bundle->add_option("--log", bundle_.log, "CTest's log of the runs, to pack with them");
+    bundle->add_option("--sign", bundle_.key, "an SSH key to sign the manifest with (ssh-keygen)");
+    addGoldens(bundle);
+    bundle->callback([this] {
+      bundle_.goldens = goldens_;
+      code_ = assay::bundle(bundle_);
+    });
+
+    auto* verify = app.add_subcommand("verify", "is a bundle what it claims to be?");
+    verify->add_option("BUNDLE", verify_.bundle, "evidence.tar.zst")->required();
+    verify->add_option("--profile", verify_.profile,
+                       "what it must hold: datacenter, training, inference, or a file");
+    verify->add_option("--signers", verify_.signers,
+                       "who may have signed it: a file of allowed signers as for ssh-keygen");
+    verify->add_option("--challenge", verify_.challenge,
+                       "the WORD of --store N:WORD that you had given");
+    verify->add_option("--json", verify_.json, "write the verdict to this file");
+    verify->add_option("--known-defects", verify_.knownDefects, "known wrong answers of LibTorch");
+    addGoldens(verify);
+    verify->footer(
+        "Exit codes: 0 accept, 1 reject, 2 cannot judge. docs/acceptance.md is the handbook.");
+    verify->callback([this] {
+      verify_.goldens = goldens_;
+      if (verify_.knownDefects.empty()) verify_.knownDefects = assay::defaultKnownDefects();
+      code_ = assay::verify(verify_);
+    });
+
     auto* gate = app.add_subcommand("gate", "did an upgrade change what this machine computes?");
     gate->add_option("--baseline", gate_.baseline,
                      "runs before the upgrade; two or more show what is unstable")
@@ -111,6 +143,8 @@ class Commands {
   assay::ExplainOptions explain_;
   assay::ReportOptions report_;
   assay::GateOptions gate_;
+  assay::BundleOptions bundle_;
+  assay::VerifyOptions verify_;
   int code_ = 0;
 };
 

@@ -2,7 +2,9 @@
 // to do.
 #pragma once
 
+#include <filesystem>
 #include <stdexcept>
+#include <string>
 
 namespace assay {
 
@@ -10,5 +12,8 @@ class Problem : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
+
+// Throws Problem where the folder takes no file.
+void writeFile(const std::filesystem::path& path, const std::string& bytes);
 
 }  // namespace assay

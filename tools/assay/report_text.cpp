@@ -66,15 +66,6 @@ std::string junitCase(const CheckRecord& check) {
   return text + "/>\n";
 }
 
-void write(const std::filesystem::path& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.close();
-  if (!file)
-    throw Problem("cannot write " + path.string() + ": is the disk full, or the folder missing?");
-  std::printf("%s\n", path.c_str());
-}
-
 }  // namespace
 
 std::string reportPage(const json& data) {
@@ -147,6 +138,10 @@ int report(const ReportOptions& options) {
   const json data = reportData(run, problems);
   const auto beside = [&](const std::filesystem::path& named, const char* name) {
     return named.empty() ? run.folder / name : named;
+  };
+  const auto write = [](const std::filesystem::path& path, const std::string& text) {
+    writeFile(path, text);
+    std::printf("%s\n", path.c_str());
   };
   write(beside(options.html, "report.html"), reportPage(data));
   write(beside(options.junit, "junit.xml"), reportJunit(run));

@@ -108,10 +108,17 @@ missing_packages() {
   has_header openssl/evp.h || echo libssl-dev
 }
 
+# optional_packages: what only `assay bundle` and `assay verify` need.
+optional_packages() {
+  has_header archive.h || echo libarchive-dev
+  command -v ssh-keygen >/dev/null || echo openssh-client
+}
+
 ensure_packages() {
-  local missing still
-  missing=$(missing_packages | tr '\n' ' ')
+  local missing optional still
+  missing=$(missing_packages | tr '\n' ' ') optional=$(optional_packages | tr '\n' ' ')
   if [[ -z $missing ]]; then
+    ensure_optional "$optional"
     check_cmake
     return
   fi
@@ -120,7 +127,7 @@ ensure_packages() {
     # stdin closed and DEBIAN_FRONTEND set: no package may ask a question.
     DEBIAN_FRONTEND=noninteractive apt-get update -q </dev/null || die 2 "apt-get update failed: is the network reachable?"
     # shellcheck disable=SC2086  # a list of names
-    DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $missing </dev/null ||
+    DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $missing $optional </dev/null ||
       die 2 "apt-get could not install ${missing% }: install by hand, then run this again."
   elif [[ $offline == OFF ]]; then
     # CMake downloads the header libraries itself, pinned by hash; the rest only an administrator can install.
@@ -131,6 +138,19 @@ ensure_packages() {
     die 2 "missing: ${missing% }. Install with: apt-get install ${missing% }, or name their prefix in CMAKE_PREFIX_PATH."
   fi
   check_cmake
+}
+
+ensure_optional() {  # ensure_optional PACKAGES: without them all but bundles works
+  [[ -n $1 ]] || return 0
+  if [[ $offline == OFF && $(id -u) == 0 ]] && command -v apt-get >/dev/null; then
+    step "installing $1"
+    # shellcheck disable=SC2086  # a list of names
+    if DEBIAN_FRONTEND=noninteractive apt-get update -q </dev/null &&
+      DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $1 </dev/null; then
+      return 0
+    fi
+  fi
+  say "missing, for bundles of evidence alone: ${1% } (apt-get install ${1% })"
 }
 
 check_cmake() {

@@ -8,7 +8,7 @@ trap 'rm -rf "$scratch"' EXIT
 failed=0 ran=0
 # Should a script forget itself, it still finds no registry and not the user's cache folder.
 export XDG_CACHE_HOME=$scratch/nowhere PIP_NO_INDEX=1
-unset PIP_FIND_LINKS ASSAY_RESULTS ASSAY_RUN_FILE ASSAY_LIBTORCH
+unset PIP_FIND_LINKS ASSAY_RESUME ASSAY_STORE ASSAY_RESULTS ASSAY_RUN_FILE ASSAY_LIBTORCH
 
 # expect NAME CODE TEXT COMMAND…: the command must exit with CODE and print TEXT.
 expect() {
@@ -148,6 +148,11 @@ test_start_run() {
   expect "start-run" 0 "results: $scratch/results/" "$start" "$scratch/run" "$scratch/results"
   expect "start-run, the same second" 0 "results: " "$start" "$scratch/run2" "$scratch/results"
   truth "two runs, two folders" test "$(<"$scratch/run")" != "$(<"$scratch/run2")"
+  expect "start-run, nothing to resume" 2 "no run to resume" env ASSAY_RESUME=1 "$start" "$scratch/none" "$scratch/results"
+  expect "start-run, no records to resume" 2 "no run to resume" env ASSAY_RESUME=1 "$start" "$scratch/run" "$scratch/results"
+  touch "$(<"$scratch/run")/environment.json"
+  expect "start-run, resumed" 0 "results: $(<"$scratch/run")" env ASSAY_RESUME=1 "$start" "$scratch/run" "$scratch/results"
+  expect "start-run, no such run of the user's" 2 "no run to resume" env ASSAY_RESUME=1 ASSAY_RESULTS="$scratch/x" "$start" "$scratch/run" x
   expect "start-run, a folder of the user's" 0 "results: $scratch/mine" env ASSAY_RESULTS="$scratch/mine" "$start" "$scratch/run" x
 }
 
@@ -162,6 +167,7 @@ test_run_assay() {
   printf "__version__ = '2.11.0+cu130'\n" >"$torch/version.py"
   local call=("$tree/run-assay" --libtorch "$torch" --device cpu) code
   expect "run-assay, unknown option" 2 "unknown option '--bogus'" "$tree/run-assay" --bogus
+  expect "run-assay, resume what?" 2 "needs --results" "$tree/run-assay" --resume
   expect "run-assay, device" 2 "cpu, cuda or all" "$tree/run-assay" --device tpu
   expect "run-assay, no LibTorch" 2 "there is no LibTorch" "$tree/run-assay" --libtorch "$scratch/none"
   stub "$tree/bin" assay <<<'echo "assay $*"; exit 1'

@@ -1,0 +1,99 @@
+// assay bundle: packs runs as evidence.
+#include "tools/assay/bundle.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "fixtures/core/command.h"
+#include "fixtures/core/files.h"
+#include "fixtures/core/plan.h"
+#include "fixtures/core/sha256.h"
+#include "fixtures/core/text.h"
+#include "fixtures/core/version.h"
+#include "tools/assay/commands.h"
+#include "tools/assay/records.h"
+
+namespace assay {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+std::string need(const fs::path& path) {
+  auto bytes = readFile(path);
+  if (!bytes) throw Problem("cannot read " + path.string());
+  return std::move(*bytes);
+}
+
+// Is it a file that a run is made of? Reports and whatever else lies there stay out.
+bool belongs(const fs::path& path) {
+  const auto name = path.filename().string();
+  return name == "environment.json" || name.ends_with(".jsonl") || name.ends_with(".plan.json") ||
+         name.ends_with(".outputs");
+}
+
+// A run that is not whole is no evidence; one that failed is.
+json addRun(const std::string& name, size_t number, ArchiveFiles& files) {
+  const Run run = readRun(findRun(name));
+  if (run.environment.is_null())
+    throw Problem(run.folder.string() + " has no environment.json: it is no evidence");
+  if (!run.lost.empty()) throw Problem(run.folder.string() + ": " + run.lost.front());
+  const std::string folder = "runs/" + std::to_string(number);
+  for (const auto& entry : fs::directory_iterator(run.folder)) {
+    if (entry.is_regular_file() && belongs(entry.path()))
+      files[folder + "/" + entry.path().filename().string()] = need(entry.path());
+  }
+  return {{"folder", folder},
+          {"host", run.environment.value("host", json())},
+          {"time", run.environment.value("time", json())},
+          {"checks", run.checks.size()}};
+}
+
+std::string sign(const std::string& manifest, const fs::path& key) {
+  const ScratchFolder scratch;
+  const auto file = scratch.path() / kManifest;
+  writeFile(file, manifest);
+  const auto output = runCommand("ssh-keygen -Y sign -f " + shellQuoted(key.string()) + " -n " +
+                                 kSignatureSpace + " " + shellQuoted(file.string()) + " 2>&1");
+  if (output.code != 0)
+    throw Problem("ssh-keygen could not sign with " + key.string() + ": " + output.text);
+  return need(scratch.path() / kSignature);
+}
+
+}  // namespace
+
+ScratchFolder::ScratchFolder() {
+  std::string name = (fs::temp_directory_path() / "assay.XXXXXX").string();
+  if (!mkdtemp(name.data())) throw Problem("cannot make a folder in " + name);
+  path_ = name;
+}
+
+ScratchFolder::~ScratchFolder() {
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
+}
+
+int bundle(const BundleOptions& options) {
+  ArchiveFiles files;
+  json runs = json::array();
+  for (const auto& name : options.runs) runs.push_back(addRun(name, runs.size() + 1, files));
+  files["golden-index.json"] = need(options.goldens / "index.json");
+  if (!options.log.empty()) files["ctest.log"] = need(options.log);
+  json hashes;
+  for (const auto& [name, bytes] : files) hashes[name] = sha256Hex(bytes);
+  const json manifest{{"format", 1},
+                      {"assay", assayVersion()},
+                      {"created", utcNow()},
+                      {"runs", runs},
+                      {"files", std::move(hashes)}};
+  files[kManifest] = manifest.dump(2) + "\n";
+  if (!options.key.empty()) files[kSignature] = sign(files[kManifest], options.key);
+  packArchive(options.output, files);
+  std::printf("%s: %s, %zu files%s\n  manifest %s\n", options.output.c_str(),
+              counted(runs.size(), "run", "runs").c_str(), files.size(),
+              options.key.empty() ? ", not signed" : ", signed",
+              sha256Hex(files[kManifest]).c_str());
+  return 0;
+}
+
+}  // namespace assay

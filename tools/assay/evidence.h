@@ -1,0 +1,46 @@
+// A run's verdicts worked out again by somebody who was not there: from the recorded errors and
+// bounds, from goldens and known defects of one's own, and from the outputs that the run kept.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "fixtures/core/known_defects.h"
+#include "tools/assay/goldens.h"
+#include "tools/assay/records.h"
+
+namespace assay {
+
+struct Evidence {
+  std::vector<std::string> cannot;    // why it cannot be judged here
+  std::vector<std::string> problems;  // what contradicts itself, the goldens or the claim
+  size_t verdicts = 0;                // records whose verdict was worked out again
+  size_t bounds = 0;                  // of these, with the bound looked up in the golden
+  size_t outputs = 0;                 // stored outputs whose error was computed again
+  size_t beyond = 0;  // stored outputs that the second implementation does not reach
+  size_t failed = 0, known = 0, passed = 0, skipped = 0;
+};
+
+class EvidenceJudge {
+ public:
+  // The verifier's own goldens and known defects. Throws Problem, DefectError.
+  EvidenceJudge(std::filesystem::path goldens, const std::filesystem::path& knownDefects);
+
+  // `challenge`: the WORD that --store had to use; empty: any.
+  [[nodiscard]] Evidence judge(const Run& run, const std::string& challenge);
+
+ private:
+  class OneRun;
+  // Read when first asked for; nullptr: no such operator.
+  const GoldenData* golden(const std::string& operatorName);
+
+  std::filesystem::path goldens_;
+  std::string indexSha256_;
+  std::map<std::string, GoldenRow> rows_;
+  std::map<std::string, GoldenData> data_;
+  std::vector<KnownDefect> defects_;
+};
+
+}  // namespace assay

@@ -1,0 +1,185 @@
+// assay verify: is a bundle what it claims, and does it hold what a profile asks for?
+#include <algorithm>
+#include <cstdio>
+#include <set>
+
+#include "fixtures/core/command.h"
+#include "fixtures/core/files.h"
+#include "fixtures/core/sha256.h"
+#include "fixtures/core/text.h"
+#include "tools/assay/bundle.h"
+#include "tools/assay/commands.h"
+#include "tools/assay/evidence.h"
+#include "tools/assay/profile.h"
+
+namespace assay {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+struct Outcome {
+  std::vector<std::string> cannot, problems, notes;
+  [[nodiscard]] int code() const { return !problems.empty() ? 1 : !cannot.empty() ? 2 : 0; }
+  [[nodiscard]] const char* verdict() const {
+    return code() == 0 ? "ACCEPT" : code() == 1 ? "REJECT" : "CANNOT JUDGE";
+  }
+};
+
+json readManifest(const ArchiveFiles& files, const fs::path& bundle) {
+  const auto found = files.find(kManifest);
+  const json manifest = found == files.end() ? json() : json::parse(found->second, nullptr, false);
+  if (!manifest.is_object() || manifest.value("format", json()) != 1 ||
+      !manifest.value("files", json()).is_object() || !manifest.value("runs", json()).is_array())
+    throw Problem(bundle.string() + " has no manifest of format 1: it is no bundle of Assay's");
+  return manifest;
+}
+
+// Every file is listed with its hash, and every listed file is there.
+void checkHashes(const ArchiveFiles& files, const json& manifest, Outcome& outcome) {
+  const auto& hashes = manifest["files"];
+  for (const auto& [name, bytes] : files) {
+    if (name == kManifest || name == kSignature) continue;
+    const auto listed = hashes.find(name);
+    if (listed == hashes.end())
+      outcome.problems.push_back(name + " is not in the manifest");
+    else if (*listed != sha256Hex(bytes))
+      outcome.problems.push_back(name + " was altered: its hash is not the manifest's");
+  }
+  for (const auto& [name, hash] : hashes.items()) {
+    if (!files.contains(name))
+      outcome.problems.push_back(name + " is in the manifest and not in the bundle");
+  }
+}
+
+// Whose signature is it? By the verifier's file of allowed signers (ssh-keygen(1)).
+void checkSignature(const ArchiveFiles& files, const fs::path& signers, Outcome& outcome) {
+  const auto signature = files.find(kSignature);
+  if (signers.empty()) {
+    outcome.notes.emplace_back(
+        signature == files.end()
+            ? "the bundle is not signed: the manifest's hash, by another way, tells whose it is"
+            : "the signature was not checked: name the allowed signers with --signers");
+    return;
+  }
+  if (signature == files.end()) {
+    outcome.problems.emplace_back("the bundle is not signed");
+    return;
+  }
+  if (!fs::is_regular_file(signers))
+    throw Problem("there is no file of allowed signers " + signers.string());
+  const ScratchFolder scratch;
+  const auto sig = scratch.path() / kSignature, text = scratch.path() / kManifest;
+  writeFile(sig, signature->second);
+  writeFile(text, files.at(kManifest));
+  const auto quoted = [](const fs::path& path) { return shellQuoted(path.string()); };
+  auto who = runCommand("ssh-keygen -Y find-principals -f " + quoted(signers) + " -s " +
+                        quoted(sig) + " 2>/dev/null");
+  who.text = who.text.substr(0, who.text.find('\n'));
+  const auto verified =
+      runCommand("ssh-keygen -Y verify -f " + quoted(signers) + " -I " + shellQuoted(who.text) +
+                 " -n " + kSignatureSpace + " -s " + quoted(sig) + " <" + quoted(text) + " 2>&1");
+  if (who.code != 0 || who.text.empty() || verified.code != 0)
+    outcome.problems.emplace_back("the signature is of none of the allowed signers");
+  else
+    outcome.notes.push_back("signed by " + who.text);
+}
+
+// The bundle's runs as folders again.
+std::vector<Run> unpackRuns(const ArchiveFiles& files, const json& manifest, const fs::path& into) {
+  std::vector<Run> runs;
+  for (const auto& one : manifest["runs"]) {
+    const auto folder = textOf(one, "folder");
+    if (folder.find_first_not_of("0123456789", 5) != std::string::npos ||
+        !folder.starts_with("runs/") || folder.size() == 5)
+      throw Problem("the manifest names a run \"" + folder + "\"");
+    fs::create_directories(into / folder);
+    for (const auto& [name, bytes] : files) {
+      if (name.starts_with(folder + "/") && name.find('/', folder.size() + 1) == std::string::npos)
+        writeFile(into / name, bytes);
+    }
+    runs.push_back(readRun(into / folder));
+  }
+  return runs;
+}
+
+// The same records twice are one run.
+void checkDistinct(const std::vector<Run>& runs, Outcome& outcome) {
+  std::set<std::string> seen;
+  for (const auto& run : runs) {
+    std::string bytes;
+    for (const auto& file : run.files) bytes += sha256Hex(readFile(file).value_or(""));
+    if (!seen.insert(bytes).second)
+      outcome.problems.push_back(run.folder.filename().string() + " is a copy of an earlier run");
+  }
+}
+
+void judgeRun(EvidenceJudge& judge, const Run& run, const std::string& challenge,
+              Outcome& outcome) {
+  const std::string name = "run " + run.folder.filename().string();
+  const Evidence found = judge.judge(run, challenge);
+  for (const auto& one : found.cannot) outcome.cannot.push_back(name + ": " + one);
+  for (const auto& one : found.problems) outcome.problems.push_back(name + ": " + one);
+  if (!found.cannot.empty()) return;
+  if (found.failed > 0)
+    outcome.problems.push_back(name + ": " +
+                               counted(found.failed, "check failed", "checks failed"));
+  if (found.passed + found.known + found.failed == 0)
+    outcome.problems.push_back(name + ": nothing was checked");
+  if (found.outputs == 0)
+    outcome.problems.push_back(name +
+                               ": it kept no output whose error could be computed again (--store)");
+  outcome.notes.push_back(
+      name + ": " + counted(found.verdicts, "verdict", "verdicts") + " worked out again, " +
+      std::to_string(found.bounds) + " bounds looked up in the goldens, " +
+      counted(found.outputs, "output", "outputs") + " compared with them again (" +
+      std::to_string(found.beyond) + " of other gauges not); " + std::to_string(found.passed) +
+      " passed, " + std::to_string(found.known) + " known defects, " +
+      std::to_string(found.skipped) + " not checked");
+}
+
+void print(const Outcome& outcome) {
+  std::printf("%s\n", outcome.verdict());
+  for (const auto& one : outcome.problems) std::printf("  wrong: %s\n", one.c_str());
+  for (const auto& one : outcome.cannot) std::printf("  cannot judge: %s\n", one.c_str());
+  for (const auto& one : outcome.notes) std::printf("  %s\n", one.c_str());
+}
+
+}  // namespace
+
+int verify(const VerifyOptions& options) {
+  const auto files = unpackArchive(options.bundle);
+  const json manifest = readManifest(files, options.bundle);
+  Outcome outcome;
+  checkHashes(files, manifest, outcome);
+  checkSignature(files, options.signers, outcome);
+  const ScratchFolder scratch;
+  EvidenceJudge judge(options.goldens, options.knownDefects);
+  if (outcome.problems.empty()) {  // altered bytes are no ground to judge on
+    const auto runs = unpackRuns(files, manifest, scratch.path());
+    if (runs.empty()) outcome.problems.emplace_back("the bundle holds no run");
+    checkDistinct(runs, outcome);
+    for (const auto& run : runs) judgeRun(judge, run, options.challenge, outcome);
+    if (options.profile.empty()) {
+      outcome.notes.emplace_back(
+          "no --profile: that the bundle holds all that an acceptance needs was not checked");
+    } else {
+      const auto profile = readProfile(options.profile);
+      for (const auto& one : lacking(profile, runs))
+        outcome.problems.push_back("profile " + profile.name + ": " + one);
+    }
+  }
+  outcome.notes.push_back("manifest " + sha256Hex(files.at(kManifest)));
+  print(outcome);
+  if (!options.json.empty())
+    writeFile(options.json, json{{"format", 1},
+                                 {"verdict", outcome.verdict()},
+                                 {"problems", outcome.problems},
+                                 {"cannot", outcome.cannot},
+                                 {"notes", outcome.notes}}
+                                    .dump(2) +
+                                "\n");
+  return outcome.code();
+}
+
+}  // namespace assay
