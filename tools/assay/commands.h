@@ -44,9 +44,9 @@ int report(const ReportOptions& options);
 
 struct GateOptions {
   std::vector<std::string> baseline,
-      candidate;                         // runs; the first of each is compared check by check
-  std::filesystem::path json, markdown;  // files to write; empty: none
-  std::filesystem::path waivers;         // of the candidate; empty: none
+      candidate;                               // runs; the first of each is compared check by check
+  std::filesystem::path json, markdown, html;  // files to write; empty: none
+  std::filesystem::path waivers;               // of the candidate; empty: none
 };
 // 0 accept, 1 reject, 2 cannot judge. Throws Problem where a run or a file cannot be read or
 // written.

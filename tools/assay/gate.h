@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,11 +43,14 @@ struct Comparison {
   [[nodiscard]] const CheckRecord& any() const { return after ? *after : *before; }
 };
 
+struct UlpDrift;
+
 struct Gate {
   std::vector<std::string> problems;     // why the runs cannot be judged; empty: they can
   std::vector<std::string> environment;  // "libtorch/loaded: 2.11.0 -> 2.15.0"
   std::vector<std::string> notes;        // suites that got slower in every run
   std::vector<Comparison> checks;        // in the order of the baseline, new ones behind
+  std::shared_ptr<const UlpDrift> ulp;   // how far the drifting ones moved; null: not worked out
 
   [[nodiscard]] bool rejects() const;
   // 0 accept, 1 reject, 2 cannot judge.
@@ -57,9 +61,10 @@ struct Gate {
 // became so. The result points into the runs.
 Gate compareRuns(const std::vector<Run>& baseline, const std::vector<Run>& candidate);
 
-// As text for a terminal, as JSON (every check that is not identical), and as Markdown.
+// As text for a terminal, as JSON (every check that is not identical), as Markdown and as a page.
 std::string gateText(const Gate& gate);
 nlohmann::json gateJson(const Gate& gate);
 std::string gateMarkdown(const Gate& gate);
+std::string gatePage(const Gate& gate);
 
 }  // namespace assay

@@ -10,10 +10,15 @@
 
 #include "fixtures/core/text.h"
 #include "tools/assay/commands.h"
+#include "tools/assay/drift.h"
 #include "tools/assay/gate.h"
+#include "tools/assay/report.h"
 #include "tools/assay/waivers.h"
 
 namespace assay {
+
+extern const char* const kGatePage;  // page/gate.html, made into a string by CMake
+
 namespace {
 
 using nlohmann::json;
@@ -101,6 +106,13 @@ std::string driftLine(const Drift& drift) {
   return text;
 }
 
+// What is to be said of checks that drifted.
+std::vector<std::string> driftLines(const Gate& gate) {
+  std::vector<std::string> lines{driftLine(driftOf(gate)), gate.ulp ? ulpLine(*gate.ulp) : ""};
+  std::erase(lines, "");
+  return lines;
+}
+
 }  // namespace
 
 std::string gateText(const Gate& gate) {
@@ -144,7 +156,7 @@ std::string gateText(const Gate& gate) {
        }))
     text += "note: " + one->any().operatorName + ", " + counted(more + 1, "check", "checks") +
             ": " + one->reason + "\n";
-  if (const auto line = driftLine(driftOf(gate)); !line.empty()) text += "drift: " + line + "\n";
+  for (const auto& line : driftLines(gate)) text += "drift: " + line + "\n";
   for (const auto& note : gate.notes) text += "note: " + note + "\n";
   return text;
 }
@@ -157,8 +169,17 @@ json gateJson(const Gate& gate) {
               {"environment", gate.environment},
               {"notes", gate.notes},
               {"counts", json::object()},
+              {"suites", json::array()},
+              {"ulp", gate.ulp ? toJson(*gate.ulp) : json()},
               {"checks", json::array()}};
   const auto rows = countsOf(gate);
+  for (const auto& [name, counts] : rows) {
+    json row = json::object();
+    for (size_t k = 0; k < counts.size(); ++k) {
+      if (counts[k]) row[std::string(kChangeNames[k])] = counts[k];
+    }
+    result["suites"].push_back({name, row});
+  }
   for (size_t k = 0; k < kChangeNames.size(); ++k)
     result["counts"][std::string(kChangeNames[k])] = rows.back().second[k];
   const auto side = [](const CheckRecord* check) -> json {
@@ -209,10 +230,12 @@ std::string gateMarkdown(const Gate& gate) {
     text += "- **" + std::string(changeName(one->change)) + "** `" + one->any().test + "`" +
             (more ? " and " + std::to_string(more) + " more of this operator" : "") + ": " +
             firstLine(one->reason) + "\n";
-  if (const auto line = driftLine(driftOf(gate)); !line.empty()) text += "\nDrift: " + line + "\n";
+  for (const auto& line : driftLines(gate)) text += "\nDrift: " + line + "\n";
   for (const auto& note : gate.notes) text += "\n" + note + "\n";
   return text;
 }
+
+std::string gatePage(const Gate& gate) { return filledPage(kGatePage, gateJson(gate)); }
 
 int gate(const GateOptions& options) {
   std::vector<Run> baseline, candidate;
@@ -227,9 +250,11 @@ int gate(const GateOptions& options) {
     }
   }
   Gate result = compareRuns(baseline, candidate);
+  result.ulp = std::make_shared<UlpDrift>(ulpDrift(result, baseline, candidate));
   result.problems.insert(result.problems.end(), problems.begin(), problems.end());
   std::fputs(gateText(result).c_str(), stdout);
   if (!options.json.empty()) writeFile(options.json, gateJson(result).dump(1) + "\n");
+  if (!options.html.empty()) writeFile(options.html, gatePage(result));
   if (!options.markdown.empty()) writeFile(options.markdown, gateMarkdown(result));
   return result.code();
 }

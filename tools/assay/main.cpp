@@ -120,6 +120,7 @@ class Commands {
     gate->add_option("--candidate", gate_.candidate, "runs after it")->required();
     gate->add_option("--json", gate_.json, "write every check that is not identical to this file");
     gate->add_option("--markdown", gate_.markdown, "write the verdict to this file, as Markdown");
+    gate->add_option("--html", gate_.html, "write the verdict to this file, as a page");
     gate->add_option("--waivers", gate_.waivers, "accepted failures (docs/waivers.md)");
     gate->footer(
         "Exit codes: 0 accept, 1 reject, 2 cannot judge. docs/gate.md says what each word means.");

@@ -14,6 +14,8 @@ namespace assay {
 nlohmann::json reportData(const Run& run, const std::vector<std::string>& problems = {});
 
 std::string reportPage(const nlohmann::json& data);
+// A page of tools/assay/page with `data` in it.
+std::string filledPage(std::string page, const nlohmann::json& data);
 std::string reportMarkdown(const nlohmann::json& data);
 // One test case a check. A known defect is a skipped one with its id; a lost record an error.
 std::string reportJunit(const Run& run);

@@ -68,8 +68,9 @@ std::string junitCase(const CheckRecord& check) {
 
 }  // namespace
 
-std::string reportPage(const json& data) {
-  std::string page = kReportPage;
+std::string reportPage(const json& data) { return filledPage(kReportPage, data); }
+
+std::string filledPage(std::string page, const json& data) {
   std::string text = data.dump(-1, ' ', false, json::error_handler_t::replace);
   // "</script>" inside the data would end it.
   for (size_t at = 0; (at = text.find("</", at)) != std::string::npos; at += 3)

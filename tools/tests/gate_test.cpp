@@ -11,6 +11,7 @@
 
 #include "fixtures/core/command.h"
 #include "fixtures/core/files.h"
+#include "tools/assay/drift.h"
 #include "tools/tests/run_folder.h"
 
 namespace assay {
@@ -258,6 +259,73 @@ TEST(Gate, TextJsonAndMarkdownSayTheSame) {
   EXPECT_EQ(machine["counts"]["regression"], 2);
   EXPECT_EQ(machine["checks"].size(), 3U);
   EXPECT_NE(gateMarkdown(gate).find("# Gate: REJECT"), std::string::npos);
+}
+
+TEST(Drift, CountsNumbersOfTheDtype) {
+  EXPECT_EQ(ulpBetween(1.0F, std::nextafter(1.0F, 2.0F)), 1U);
+  EXPECT_EQ(ulpBetween(1.0, 1.0 + 0x1p-51), 2U);
+  EXPECT_EQ(ulpBetween(0.0F, -0.0F), 0U);
+  EXPECT_EQ(ulpBetween(-0x1p-149F, 0x1p-149F), 2U);
+  EXPECT_EQ(ulpBetween(NAN, NAN), 0U);
+  EXPECT_EQ(ulpBetween(1.0, static_cast<double>(NAN)), UlpDrift::kNotFinite);
+  EXPECT_EQ(ulpBetween(INFINITY, 3e38F), UlpDrift::kNotFinite);
+  EXPECT_EQ(ulpBetween(-std::numeric_limits<double>::max(), std::numeric_limits<double>::max()),
+            2 * 0x7fefffffffffffffU);
+}
+
+// From the outputs that both sides kept.
+TEST(Drift, OfRunsOnDisk) {
+  namespace fs = std::filesystem;
+  const auto folder = fs::path(testing::TempDir()) / ("assay_drift_" + std::to_string(getpid()));
+  fs::remove_all(folder);
+  const auto write = [&](const char* name, float second, const std::string& digest) {
+    fs::create_directories(folder / name);
+    std::ofstream(folder / name / "environment.json") << environment();
+    const std::array<float, 3> values{1, second, NAN};
+    std::ofstream(folder / name / "matmul.cuda0.outputs", std::ios::binary)
+        .write(reinterpret_cast<const char*>(values.data()), sizeof values);
+    std::ofstream file(folder / name / "matmul.cuda0.jsonl");
+    for (const char* test : {"mm__kept", "mm__not_kept"}) {
+      const bool kept = test == std::string("mm__kept");
+      const json stored = {
+          {{"what", "output 0"}, {"dtype", "Float"}, {"shape", {3}}, {"offset", 0}, {"bytes", 12}}};
+      file << json{{"test", std::string("Matmul/T.C/") + test},
+                   {"suite", "matmul"},
+                   {"device", "cuda0"},
+                   {"operator", "mm"},
+                   {"status", "PASSED"},
+                   {"sha256", digest},
+                   {"error", 1.5},
+                   {"bound", 16},
+                   {"stored", kept ? stored : json()}}
+                  .dump()
+           << "\n";
+    }
+    file.close();
+    writePlans(folder / name);
+  };
+  write("a", 2, "00");
+  write("b", std::nextafter(2.0F, 3.0F), "01");
+  const Runs before{readRun(folder / "a")}, after{readRun(folder / "b")};
+  const auto drift = ulpDrift(compareRuns(before, after), before, after);
+  EXPECT_EQ(drift.checks, 1U);
+  EXPECT_EQ(drift.without, 1U);
+  EXPECT_EQ(drift.elements, 3U);
+  EXPECT_EQ(drift.moved, 1U);
+  EXPECT_EQ(drift.histogram[1], 1U);
+  EXPECT_EQ(drift.operators.at("mm").largest, 1U);
+  const auto output =
+      runCommand("cd " + shellQuoted(folder.string()) + " && " + shellQuoted(ASSAY_PROGRAM) +
+                 " gate --baseline a --candidate b --html g.html 2>&1");
+  EXPECT_NE(output.text.find("1 of 3 elements moved, 1 by 1 ulp; most: Matmul/T.C/mm__kept"),
+            std::string::npos)
+      << output.text;
+  std::ifstream page(folder / "g.html");
+  const std::string text{std::istreambuf_iterator<char>(page), {}};
+  EXPECT_NE(text.find("\"largest\":1"), std::string::npos);
+  EXPECT_EQ(text.find("@DATA@"), std::string::npos);
+  EXPECT_EQ(text.find("@STYLE@"), std::string::npos);
+  fs::remove_all(folder);
 }
 
 // As a program: two runs on disk, files written, and what cannot be written.

@@ -188,6 +188,30 @@ test_run_assay() {
   expect "run-assay, another LibTorch" 2 "were built for LibTorch 2.11" "${call[@]}"
 }
 
+# The drill of an upgrade, with an installed tree whose programs only say that they ran.
+test_gate() {
+  local gate=$root/tools/gate tree=$scratch/gated drill=$scratch/drill
+  mkdir -p "$tree/bin"
+  # shellcheck disable=SC2016  # the stubs' own variables
+  stub "$tree" run-assay <<<'mkdir -p "$2"; echo "run $2 store $ASSAY_STORE"; touch "$2/environment.json"; exit "${GATED_EXIT:-0}"'
+  # shellcheck disable=SC2016
+  stub "$tree/bin" assay <<<'echo "assay $*"; exit "${GATED_VERDICT:-0}"'
+  local call=("$gate" "$drill" --installed "$tree")
+  expect "gate, no folder" 2 "name a folder" "$gate"
+  expect "gate, unknown option" 2 "unknown option '--bogus'" "$gate" "$drill" --bogus
+  expect "gate, no tree" 2 "no run-assay" "$gate" "$drill" --installed "$scratch/none"
+  expect "gate, repeats" 2 "from 1 to 99" "${call[@]}" --repeats 0
+  expect "gate, a run that cannot be made" 2 "could not be made" env GATED_EXIT=2 "${call[@]}"
+  expect "gate, before the upgrade" 0 "now, upgrade" bash -c "'$gate' '$drill' --installed '$tree' | sed 's/: upgrade, then/: now, upgrade/'"
+  truth "gate, two runs before it" test -e "$drill/baseline-2/done"
+  expect "gate, the upgrade fails" 2 "the upgrade failed" "${call[@]}" --upgrade false
+  truth "gate, nothing ran after it" test ! -e "$drill/candidate-1"
+  expect "gate, after the upgrade" 0 "assay gate --baseline $drill/baseline-1 $drill/baseline-2 --candidate $drill/candidate-1 $drill/candidate-2" "${call[@]}"
+  rm -rf "$drill"
+  expect "gate, all at once, rejected" 1 "store all" env GATED_EXIT=1 GATED_VERDICT=1 "${call[@]}" --upgrade "touch '$scratch/upgrade'"
+  truth "gate, upgraded" test -e "$scratch/upgrade"
+}
+
 # The installed tree's CTest file must parse and keep the labels (in a build folder only: CTest names it).
 test_installed_ctest() {
   [[ -n ${ASSAY_TEST_BUILD:-} ]] || return 0
@@ -219,7 +243,7 @@ add_test(skip bash -c \"exit 77\"" >"$scratch/ctest/CTestTestfile.cmake"
   expect "count, CTest without a test" 0 "0 passed, 1 failed" tally "ctest_label name none"
 }
 
-for group in options packages libtorch cmake start_run run_assay installed_ctest counts; do
+for group in options packages libtorch cmake start_run run_assay gate installed_ctest counts; do
   "test_$group"
 done
 echo "$((ran - failed)) of $ran passed"
