@@ -141,7 +141,7 @@ void addVerdict(const Run& run, const std::vector<std::string>& problems, json& 
 }
 
 void addFailures(const Run& run, json& data) {
-  std::map<std::string, std::pair<size_t, std::string>> known, remarks;
+  std::map<std::string, std::pair<size_t, std::string>> known, remarks, unavailable;
   data["failures"] = json::array();
   size_t left = 0;
   const auto count = [](auto& into, const std::string& key, const std::string& message) {
@@ -166,11 +166,13 @@ void addFailures(const Run& run, json& data) {
            {"repro", textOf(whole, "repro")}});
     }
     if (check.status == Status::kKnown) count(known, check.defect, check.message);
+    if (check.status == Status::kUnavailable) count(unavailable, check.operatorName, check.reason);
     if (check.status == Status::kPassed && !check.message.empty())
       count(remarks, check.operatorName, check.message);
   }
   data["failuresLeft"] = left;
-  for (const auto& [name, into] : {std::pair{"known", &known}, std::pair{"remarks", &remarks}}) {
+  for (const auto& [name, into] : {std::pair{"known", &known}, std::pair{"remarks", &remarks},
+                                   std::pair{"unavailable", &unavailable}}) {
     data[name] = json::array();
     for (const auto& [key, one] : *into) data[name].push_back({key, one.first, one.second});
   }
@@ -180,6 +182,7 @@ void addFailures(const Run& run, json& data) {
 void addPlots(const Run& run, json& data) {
   std::map<std::array<std::string, 4>, std::pair<double, bool>> bits;
   std::array<size_t, 16> bins{};  // 2^-12 and less, …, 2^0, …, 2^2 and more
+  std::array<size_t, 2> exact{};  // bound 0: equal, not equal
   for (const auto& check : run.checks) {
     if (!std::isnan(check.effectiveBits)) {
       auto& [least, bad] =
@@ -190,6 +193,7 @@ void addPlots(const Run& run, json& data) {
       least = std::min(least, check.effectiveBits);
       bad = bad || wrong(check) || check.status == Status::kKnown;
     }
+    if (check.bound == 0) ++exact[check.error == 0 ? 0 : 1];
     if (check.bound > 0 && !std::isnan(check.error)) {
       const double power = check.error > 0 ? std::ceil(std::log2(check.error / check.bound)) : -12;
       ++bins[static_cast<size_t>(std::clamp(power, -12.0, 3.0) + 12)];
@@ -203,7 +207,7 @@ void addPlots(const Run& run, json& data) {
                             {"math", key[3]},
                             {"bits", one.first},
                             {"wrong", one.second}});
-  data["headroom"] = json::array();
+  data["headroom"] = json::array({{"exact", exact[0], false}, {"not", exact[1], true}});
   for (size_t k = 0; k < bins.size(); ++k)
     data["headroom"].push_back(
         {(k == 0                 ? "≤ "
@@ -265,7 +269,10 @@ void addChecks(const Run& run, json& data) {
                                   : json();
     };
     columns["bits"].push_back(rounded(check.effectiveBits));
-    columns["ratio"].push_back(check.bound > 0 ? rounded(check.error / check.bound) : json());
+    const double ratio = check.error / check.bound;
+    columns["ratio"].push_back(std::isinf(ratio) ? json("∞")
+                               : check.bound > 0 ? rounded(ratio)
+                                                 : json());
     columns["seconds"].push_back(rounded(check.seconds));
   }
   data["checks"] = columns;

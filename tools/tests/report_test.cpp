@@ -215,6 +215,23 @@ TEST_F(Report, AWaiverAcceptsAFailureAndMustStayTrue) {
   EXPECT_EQ(waive("").code, 2);
 }
 
+TEST_F(Report, ExactInfiniteAndUnavailableChecksAreShown) {
+  auto exact = record("a", "FAILED");
+  exact["bound"] = 0, exact["error"] = 3;
+  add(exact);
+  auto infinite = record("b", "FAILED");
+  infinite["error"] = "inf";
+  add(infinite);
+  auto missing = record("c", "UNAVAILABLE");
+  missing["reason"] = "this LibTorch has no aten::qr";
+  add(missing);
+  EXPECT_EQ(assay().code, 1);
+  const auto page = file("report.html");
+  EXPECT_NE(page.find("[\"not\",1,true]"), std::string::npos);
+  EXPECT_NE(page.find("[\"mm\",1,\"this LibTorch has no aten::qr\"]"), std::string::npos);
+  EXPECT_NE(page.find("\"∞\""), std::string::npos);
+}
+
 TEST_F(Report, TextOfRecordsStaysText) {
   add(record("b", "FAILED"));
   assay();
