@@ -10,6 +10,7 @@
 #include "fixtures/suite.h"
 #include "fixtures/variant.h"
 #include "suites/determinism/aten_rows.h"
+#include "suites/determinism/filled.h"
 #include "suites/determinism/verdict.h"
 
 namespace {
@@ -126,6 +127,16 @@ std::vector<assay::Check> checksOf(const assay::Options& options) {
           check.run = [=, smoke = options.smoke] { return runRow(row, variant, smoke); };
           checks.push_back(std::move(check));
         }
+      }
+    }
+    for (const auto& name : fillingCalls()) {
+      for (const char* dtype : {"float32", "float64", "int64", "bool"}) {
+        Variant variant{.device = device, .dtype = dtype};
+        variant.deterministic = true;
+        auto check = assay::checkOf(name, "fill_uninitialized_memory", variant);
+        check.smoke = true;
+        check.run = [=] { return runFilled(name, variant); };
+        checks.push_back(std::move(check));
       }
     }
   }

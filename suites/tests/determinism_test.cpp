@@ -7,6 +7,7 @@
 #include "fixtures/draw.h"
 #include "fixtures/suite.h"
 #include "suites/determinism/direct_convolution.h"
+#include "suites/determinism/filled.h"
 #include "suites/determinism/routine.h"
 #include "suites/determinism/verdict.h"
 
@@ -116,6 +117,18 @@ TEST(Judge, APlantedRace) {
   judge(record, {.promise = "equal bits", .source = "a test", .call = race}, race(), false);
   EXPECT_EQ(record.status, Status::kFailed);
   EXPECT_EQ(record.details["determinism"]["verdict"], "BROKEN PROMISE");
+}
+
+TEST(Filled, NewMemoryIsFilledAndWithoutTheSettingItIsNot) {
+  for (const auto& call : fillingCalls()) {
+    for (const char* dtype : {"float32", "float64", "int64", "bool"}) {
+      const Variant variant{.device = "cpu", .dtype = dtype};
+      EXPECT_EQ(runFilled(call, variant).status, Status::kPassed) << call << " " << dtype;
+      const auto off = runFilled(call, variant, false);
+      EXPECT_EQ(off.status, Status::kFailed) << call << " " << dtype;
+      EXPECT_NE(off.message.find("are not filled"), std::string::npos);
+    }
+  }
 }
 
 // The definition against LibTorch's float64 kernels: a slip in an index would show in every digit.

@@ -76,7 +76,7 @@ class EvidenceJudge::OneRun {
     }
     if (const auto fault = textOf(environment, "fault"); !fault.empty())
       found_.problems.push_back("the run had a planted fault (" + fault + ")");
-    if (textOf(environment, "assay").ends_with("-dirty"))
+    if (textOf(environment, "assay").find("-dirty") != std::string::npos)
       found_.problems.emplace_back("Assay was built from files with uncommitted changes");
     for (const auto& gpu : environment.value("gpus", json::array()))
       gpus_.insert(withoutColon(textOf(gpu, "device")));

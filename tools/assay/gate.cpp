@@ -325,11 +325,6 @@ Gate compareRuns(const std::vector<Run>& baseline, const std::vector<Run>& candi
   demandRepeats(gate, baseline, "baseline");
   demandRepeats(gate, candidate, "candidate");
   demandOtherFolders(gate, baseline, candidate);
-  if (baseline[0].environment.is_object() &&
-      textOf(baseline[0].environment, "assay").ends_with("-dirty"))
-    gate.notes.emplace_back(
-        "Assay was built from files with uncommitted changes: that both sides ran "
-        "the same ones is not known");
   gate.environment = environmentChanges(baseline[0].environment, candidate[0].environment);
   noteSlower(gate, baseline, candidate);
   const ByTest before = byTest(baseline), after = byTest(candidate);

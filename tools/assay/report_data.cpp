@@ -7,6 +7,7 @@
 
 #include "fixtures/core/text.h"
 #include "tools/assay/report.h"
+#include "tools/assay/twins.h"
 
 namespace assay {
 namespace {
@@ -123,6 +124,7 @@ void addVerdict(const Run& run, const std::vector<std::string>& problems, json& 
       std::to_string(count(Status::kCrashed)) + " crashed, " +
       std::to_string(count(Status::kKnown)) + " known defects, " +
       std::to_string(count(Status::kFixed)) + " known defects that are gone");
+  if (const auto line = twinsLine(compareGpus(run)); !line.empty()) say(line);
   for (const auto& cut : run.lost) say("INCOMPLETE: " + cut);
   for (const auto& one : run.contradicted) say(one);
   for (const auto& problem : problems) say(problem);

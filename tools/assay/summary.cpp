@@ -9,6 +9,7 @@
 #include "fixtures/core/text.h"
 #include "tools/assay/commands.h"
 #include "tools/assay/records.h"
+#include "tools/assay/twins.h"
 
 namespace assay {
 namespace {
@@ -159,6 +160,8 @@ int summarize(const std::optional<std::string>& name) {
   printTable(table);
   printFailures(run, failures);
   printRemarks(run);
+  if (const auto line = twinsLine(compareGpus(run)); !line.empty())
+    std::printf("%s\n", line.c_str());
   if (run.repeated > 0)
     std::printf("%s of checks that ran again later left out\n",
                 counted(run.repeated, "record", "records").c_str());

@@ -232,6 +232,27 @@ TEST_F(Report, ExactInfiniteAndUnavailableChecksAreShown) {
   EXPECT_NE(page.find("\"∞\""), std::string::npos);
 }
 
+// The same check on two GPUs; one operator's bytes differ.
+TEST_F(Report, GpusAreComparedWithEachOther) {
+  for (const char* test : {"same", "other"}) {
+    for (const char* device : {"cuda0", "cuda1"}) {
+      auto line = record(std::string(test) + device, "PASSED");
+      line["case"] = test, line["device"] = device, line["operator"] = test;
+      line["variant_name"] = std::string(device) + "_float32_forward";
+      if (std::string(test) + device == "othercuda1") line["sha256"] = "01";
+      add(line);
+    }
+  }
+  EXPECT_EQ(assay().code, 0);
+  const std::string words = "between GPUs: 2 checks, 1 with equal bytes; different: other (1)";
+  EXPECT_NE(file("report.md").find(words + "\n"), std::string::npos) << file("report.md");
+  auto unlike = manifest();
+  unlike["gpus"] = {{{"name", "one"}}, {{"name", "another"}}};
+  environment(unlike);
+  EXPECT_EQ(assay().code, 0);
+  EXPECT_NE(file("report.md").find(words + " (the GPUs are of different kinds"), std::string::npos);
+}
+
 TEST_F(Report, TextOfRecordsStaysText) {
   add(record("b", "FAILED"));
   assay();
