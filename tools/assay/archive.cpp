@@ -26,13 +26,15 @@ Function* needFunction(const char* name) {
 }  // namespace
 
 void packArchive(const std::filesystem::path& path, const ArchiveFiles& files) {
-  const auto problem = needFunction<PackFunction>("assayPack")(path, files);
+  std::string problem;
+  needFunction<PackFunction>("assayPack")(path, files, problem);
   if (!problem.empty()) throw Problem(problem);
 }
 
 ArchiveFiles unpackArchive(const std::filesystem::path& path) {
   ArchiveFiles files;
-  const auto problem = needFunction<UnpackFunction>("assayUnpack")(path, files);
+  std::string problem;
+  needFunction<UnpackFunction>("assayUnpack")(path, files, problem);
   if (!problem.empty()) throw Problem(problem);
   return files;
 }

@@ -15,7 +15,7 @@ using nlohmann::json;
 
 fs::path profileFile(const std::string& name) {
   if (fs::is_regular_file(name)) return name;
-  const auto shipped =
+  auto shipped =
       besideProgram({"../profiles", "../share/assay/profiles"}, "profiles") / (name + ".json");
   if (!fs::is_regular_file(shipped))
     throw Problem("there is no profile \"" + name +
@@ -51,7 +51,7 @@ Profile parse(const json& file) {
   if (profile.name.empty() || profile.deviceKind.empty() || profile.why.empty())
     throw Problem("it needs a \"name\", a \"device\" and a \"why\"");
   const auto runs = file.value("runs", json(1));
-  if (!runs.is_number_unsigned() || runs == 0) throw Problem("\"runs\" must be a positive number");
+  if (!runs.is_number_unsigned() || runs == 0) throw Problem(R"("runs" must be a positive number)");
   profile.runs = runs.get<size_t>();
   profile.suites = texts(file, "suites", true);
   profile.operators = texts(file, "operators", true);

@@ -28,7 +28,7 @@ struct Outcome {
 
 json readManifest(const ArchiveFiles& files, const fs::path& bundle) {
   const auto found = files.find(kManifest);
-  const json manifest = found == files.end() ? json() : json::parse(found->second, nullptr, false);
+  json manifest = found == files.end() ? json() : json::parse(found->second, nullptr, false);
   if (!manifest.is_object() || manifest.value("format", json()) != 1 ||
       !manifest.value("files", json()).is_object() || !manifest.value("runs", json()).is_array())
     throw Problem(bundle.string() + " has no manifest of format 1: it is no bundle of Assay's");

@@ -68,10 +68,9 @@ std::string writeEntries(archive* out, const ArchiveFiles& files) {
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) std::string assayPack(
-    const std::filesystem::path& path, const ArchiveFiles& files) {
+extern "C" void assayPack(const std::filesystem::path& path, const ArchiveFiles& files,
+                          std::string& problem) {
   const std::unique_ptr<archive, int (*)(archive*)> out(archive_write_new(), archive_write_free);
-  std::string problem;
   if (archive_write_add_filter_zstd(out.get()) != ARCHIVE_OK ||
       archive_write_set_format_pax_restricted(out.get()) != ARCHIVE_OK ||
       archive_write_open_filename(out.get(), path.c_str()) != ARCHIVE_OK) {
@@ -79,17 +78,18 @@ extern "C" __attribute__((visibility("default"))) std::string assayPack(
   } else {
     problem = writeEntries(out.get(), files);
   }
-  return problem.empty() ? "" : "cannot write " + path.string() + ": " + problem;
+  if (!problem.empty()) problem = "cannot write " + path.string() + ": " + problem;
 }
 
-extern "C" __attribute__((visibility("default"))) std::string assayUnpack(
-    const std::filesystem::path& path, ArchiveFiles& files) {
+extern "C" void assayUnpack(const std::filesystem::path& path, ArchiveFiles& files,
+                            std::string& problem) {
   const std::unique_ptr<archive, int (*)(archive*)> in(archive_read_new(), archive_read_free);
   archive_read_support_filter_zstd(in.get());
   archive_read_support_format_tar(in.get());
   if (archive_read_open_filename(in.get(), path.c_str(), 1 << 16) != ARCHIVE_OK)
-    return "cannot read " + path.string() + ": " + archive_error_string(in.get());
-  return readEntries(in.get(), path.string(), files);
+    problem = "cannot read " + path.string() + ": " + archive_error_string(in.get());
+  else
+    problem = readEntries(in.get(), path.string(), files);
 }
 
 }  // namespace assay

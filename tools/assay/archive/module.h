@@ -1,5 +1,5 @@
-// The two functions of the module assay_archive.so. Each returns what went wrong in one sentence;
-// empty: nothing.
+// The two functions of the module assay_archive.so. Each leaves in `problem` what went wrong, in
+// one sentence; empty: nothing.
 #pragma once
 
 #include <filesystem>
@@ -9,7 +9,7 @@
 
 namespace assay {
 
-using PackFunction = std::string(const std::filesystem::path&, const ArchiveFiles&);
-using UnpackFunction = std::string(const std::filesystem::path&, ArchiveFiles&);
+using PackFunction = void(const std::filesystem::path&, const ArchiveFiles&, std::string& problem);
+using UnpackFunction = void(const std::filesystem::path&, ArchiveFiles&, std::string& problem);
 
 }  // namespace assay
