@@ -164,6 +164,8 @@ class Evaluation:
     def _output_scales(self, outputs: list[np.ndarray | None]) -> list[Any]:
         """Scales of the outputs that are conditioned; None elsewhere."""
         floating = [o is not None and o.dtype == object for o in outputs]
+        if not any(floating):
+            return [None] * len(outputs)
         if self.operator.scale_function is not None:
             given = as_tuple(self.operator.scale_function([None if o is None else split_array(o)[0] for o in outputs], **self.case.args))
             return [s if f else None for s, f in zip(given, floating, strict=True)]

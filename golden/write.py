@@ -89,7 +89,7 @@ class _Writer:
     def out(self, key: str, out: Out, scale: Any, gauge: str, trivial: str | None = None) -> dict[str, Any]:
         fields = {n: self.item(key, n, v) for n, v in out.fields.items()}
         if out.value is None:
-            return {**fields, **({"shape": list(out.shape)} if out.shape is not None else {})}
+            return {**fields, **({"shape": list(out.shape)} if out.shape is not None else {}), **({"complex": True} if out.complex else {})}
         values = out.value if out.shape is None else out.value.reshape(out.shape)
         entry = self.golden(key, values)
         if not is_floating(values) and gauge != "exact":

@@ -11,6 +11,7 @@ from golden import Case, Operator, Out, conditioned, exact, ulp
 from golden import numpy_ad as np
 from golden.__main__ import definitions
 from golden.evaluate import Refused
+from golden.ops.linalg._nan import NOTE, demand_nan, nothing_but_nan
 from golden.write import render
 
 
@@ -66,6 +67,16 @@ def test_an_error_case_has_no_golden() -> None:
     assert document(make(reference, reference, [Case("c", self=numpy.array([1.0]), expect="error")]))["cases"][0] == {"name": "c", "args": {"self": {"tensor": "c.self"}}, "expect": "error", "smoke": True}
 
 
+def test_nan_or_refused() -> None:
+    operator = make(lambda self: Out(np.total(self), shape=()), lambda self: self.sum(), [Case("c", self=numpy.array([[4.0, 1.0], [1.0, 3.0]]))], scale="multilinear")
+    demand_nan(operator, "self", lambda n: [nothing_but_nan((n,), complex=True)], sizes=(3, 5), places=("beside", "all"), dtypes=("float32",))
+    first, *others = document(operator)["cases"]
+    assert "expect" not in first and [c["name"] for c in others] == ["nan_beside_3x3", "nan_all_3x3", "nan_beside_5x5"]
+    for case in others:
+        assert case["expect"] == "nan_or_error" and case["modes"] == ["layouts"] and case["dtypes"] == ["float32"] and "upstream" not in case
+        assert case["outputs"] == [{"fill": "nan", "gauge": "exact", "bound": 0, "why": NOTE, "trivial": "NaN", "complex": True, "shape": [int(case["name"][-1])]}]
+
+
 def test_source_must_be_a_report() -> None:
     with pytest.raises(TypeError, match="args="):
         Case("c", source=numpy.array([1.0]))
@@ -81,3 +92,23 @@ def test_every_family_has_two_operators() -> None:
     for family, _ in definitions([]):
         families[family] = families.get(family, 0) + 1
     assert len(families) == 21 and min(families.values()) >= 2, families
+
+
+def test_what_is_left_is_drawn_by_its_share() -> None:
+    from golden.ops.random.multinomial import inclusion
+
+    p = numpy.array([0.5, 0.25, 0.25, 0.0])
+    assert numpy.allclose(inclusion(p, 1), p)
+    assert numpy.allclose(inclusion(p, 2), [0.5 + 2 * 0.25 * 2 / 3, 0.25 + 0.5 * 0.5 + 0.25 / 3, 0.25 + 0.5 * 0.5 + 0.25 / 3, 0])
+    assert numpy.allclose(inclusion(p, 3), [1, 1, 1, 0])
+
+
+def test_alpha_dropout_keeps_mean_and_variance() -> None:
+    """Over x of mean 0 and variance 1, and over what falls."""
+    from golden.ops.random.alpha_dropout import alpha_values
+
+    x = numpy.array([-1.0, 1.0])
+    for p in (0.25, 0.5):
+        kept, dropped = (np.floats(v) for v in alpha_values(x, p))
+        mean = (1 - p) * kept.mean() + p * dropped.mean()
+        assert abs(mean) < 1e-15 and abs((1 - p) * (kept**2).mean() + p * (dropped**2).mean() - 1) < 1e-14

@@ -108,7 +108,7 @@ NEW = ("cholesky_*", "linalg_cholesky_ex", "linalg_lu_*", "lu_*", "triangular_so
        "linalg_vander", "linalg_matrix_rank*", "linalg_eigvalsh", "linalg_svdvals", "matrix_exp", "embedding_bag*", "index_reduce", "embedding_renorm_", "*quantile*", "nanmedian*", "corrcoef", "histogram*", "isin*",
        "fft_*2", "fft_*n", "stft*", "istft", "einsum", "bilinear", "chain_matmul", "linalg_multi_dot", "mode", "unique_dim", "_softmax", "_log_softmax", "geqrf", "linalg_ldl*", "sum_to_size", "segment_reduce", "_to_copy", "to_dtype",
        "broadcast_tensors", "_chunk_cat", "grid_sampler", "argwhere", "nonzero_static", "as_strided*", "_unsafe_masked*", "native_*_backward", "upsample_bilinear2d_backward", "max_pool2d_with_indices_backward",
-       "convolution_backward", "ones_like", "full_like", "new_ones", "new_full", "pad", "*_as", "*_copy")
+       "convolution_backward", "ones_like", "full_like", "new_ones", "new_full", "pad", "*_as", "*_copy", "_histogramdd*", "grid_sampler_*", "_native_multi_head_attention", "_transformer_encoder_layer_fwd", "_transform_bias_rescale_qkv", "*alpha_dropout")
 
 
 @pytest.mark.parametrize("operator", [pytest.param(o, id=o.name) for _, o in definitions(list(NEW))])

@@ -8,6 +8,7 @@ from golden import Case, Out, conditioned
 from golden import numpy_ad as np
 from golden.ops.linalg._matrix import cholesky_factor, each, eigenvalues, elimination, inverse, singular_values, solve, transpose
 from golden.ops.linalg._matrix import flipped as transpose_ad
+from golden.ops.linalg._nan import aside, demand_nan, nothing_but_nan
 from golden.table import Table
 
 MODES = ("layouts", "deterministic", "threads")
@@ -537,3 +538,17 @@ for schema in ("linalg_matrix_exp", "matrix_exp"):
     expm.vjp(matrix_exp_vjp)
     expm.scale(expm_scale)
     expm.backward_scale(matrix_exp_backward_scale)
+
+# A NaN in the matrix --------------------------------------------------------------------------------------------------------------------------
+
+LONG = (2, 3, 5, 27)  # from 26 rows on LAPACK divides and conquers
+demand_nan(singular, "A", lambda n: [nothing_but_nan(s) for s in ((n, n), (n,), (n, n))], sizes=LONG)
+demand_nan(symmetric_pairs, "self", lambda n: [nothing_but_nan(s) for s in ((n,), (n, n))], sizes=LONG)
+for operator, argument in ((svdvals, "A"), (eigvalsh, "self")):
+    demand_nan(operator, argument, lambda n: [nothing_but_nan((n,))], sizes=LONG)
+demand_nan(orthogonal, "A", lambda n: [nothing_but_nan((n, n)), aside()], places=("first", "all"))
+demand_nan(inv, "A", lambda n: [nothing_but_nan((n, n))])
+demand_nan(solver, "A", lambda n: [nothing_but_nan((n, 2))], B=lambda draw, n: draw.normal(n, 2))
+for operator in operators:
+    if operator.name in ("matrix_exp", "linalg_matrix_exp"):
+        demand_nan(operator, "self", lambda n: [nothing_but_nan((n, n))])

@@ -7,6 +7,7 @@ import numpy
 from golden import Case, Out, conditioned
 from golden import numpy_ad as np
 from golden.ops.linalg._matrix import flipped, inv
+from golden.ops.linalg._nan import aside, demand_nan, nothing_but_nan
 from golden.table import Table
 
 MODES = ("layouts", "deterministic", "threads")
@@ -150,6 +151,7 @@ for schema, given in (("linalg_pinv", {"rcond": 2.0**-13}), ("linalg_pinv.atol_r
     add(schema, lambda self, **_: pinv(self), lambda self, **_: numpy.linalg.pinv(self), lambda draw, given=given: [Case(label, self=a, **given) for label, a in full_rank(draw)], tolerance=BY_VALUES)
     operators[-1].scale(pinv_scale)
     operators[-1].backward_scale(pinv_backward_scale)
+    demand_nan(operators[-1], "self", lambda n: [nothing_but_nan((n, n))], **given)
 
 
 def lstsq(self, b, rcond=None, driver=None):
@@ -196,3 +198,6 @@ def lstsq_backward_scale(gradients, upstream, self, b, **_):
     condition = norm * back
     to_b, to_a = (g * back + h) * condition, (2 * g * back * x + g * back**2 * rest + h * x) * condition
     return {"b": numpy.broadcast_to(to_b, b.shape) * 1.0, "self": numpy.broadcast_to(to_a, self.shape) * 1.0}
+
+
+demand_nan(least, "self", lambda n: [nothing_but_nan((n, 1)), aside(), aside(), aside()], driver="gels", b=lambda draw, n: draw.normal(n, 1))

@@ -18,7 +18,7 @@ def random(schema, statistic, calls, **options):
 
     @operator.reference
     def reference(**a):
-        shape = tuple(a["size"]) if "size" in a else (a["n"],) if "n" in a else a["self"].shape
+        shape = tuple(a["size"]) if "size" in a else (a["n"],) if "n" in a else next(v for v in a.values() if isinstance(v, numpy.ndarray)).shape
         out = Out(shape=shape, statistic={**statistic(shape, **a), "false_alarm": FALSE_ALARM}, **({"dtype": a["dtype"]} if a.get("dtype") else {}))
         return (out, out) if operator.mutates else out
 
@@ -84,3 +84,9 @@ random("bernoulli.p", coin, [(f"p{int(p * 100)}", {"self": zeros, "p": p}) for p
 random("bernoulli", lambda shape, self, **_: coin(shape, float(self.flat[0])), [("p25", {"self": zeros + 0.25}), ("never", {"self": zeros}), ("always", {"self": zeros + 1})])
 random("randperm", lambda shape, n, **_: {"support": {"low": 0, "high": n, "integer": True}, "counts": [{"value": k, "min": 1, "max": 1} for k in range(n)]},
        [("n67", {"n": 67, "dtype": "int64"}), ("n1", {"n": 1, "dtype": "int64"})])
+random("randint", lambda shape, high, **_: integers(shape, 0, high), [("dice", {"high": 6, "size": (N,), "dtype": "int64"})])
+random("randint_like.low_dtype", integers, [("ten", {"self": zeros, "low": -3, "high": 7})])
+random("bernoulli.Tensor", lambda shape, p, **_: coin(shape, float(p.flat[0])), [(f"p{int(p * 100)}", {"self": zeros, "p": zeros + p}) for p in (0.25, 0.75)])
+random("normal.Tensor_float", lambda shape, mean, std: normal(shape, float(mean.flat[0]), std), [("shifted", {"mean": zeros + 3.0, "std": 0.5})])
+random("normal.float_Tensor", lambda shape, mean, std: normal(shape, mean, float(std.flat[0])), [("shifted", {"mean": 3.0, "std": zeros + 0.5})])
+random("normal.Tensor_Tensor", lambda shape, mean, std: normal(shape, float(mean.flat[0]), float(std.flat[0])), [("shifted", {"mean": zeros + 2.0, "std": zeros + 4.0})])

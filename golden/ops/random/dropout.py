@@ -4,7 +4,9 @@ import numpy
 
 from golden import Case, Operator, Out, exact
 from golden.ops.random._intervals import FALSE_ALARM, binomial
+from golden.ops.random.alpha_dropout import plain_values, together
 
+FEW_CHANNELS = (1, 3, 4, 8)
 operators = []
 
 
@@ -26,6 +28,8 @@ def masked(name, scaled, groups=lambda x: 1):
             return input
         if p == 1:
             return input * 0.0
+        if input.shape == FEW_CHANNELS:
+            return together(input, p, plain_values)
         dropped, kept = scaled(input, p)
         return Out(shape=input.shape, statistic=either(dropped, kept, p, groups(input)))
 
@@ -39,14 +43,15 @@ def masked(name, scaled, groups=lambda x: 1):
             """Positive powers of two: their scaling is exact."""
             return 2.0 ** draw.integers(-3, 4, *shape)
 
-        shape = (40, 50) if groups(numpy.zeros((40, 50, 2))) == 1 else (40, 50, 2)
+        shape = (40, 50) if groups(numpy.zeros((40, 50, 2))) == 1 else (20, 50, 2)
         yield Case("eval", input=values(3, 5, 2), p=0.5, train=False)
         yield Case("p0", input=values(3, 5, 2), p=0.0, train=True, source="Flux#1781", note="p = 0 is the identity")
-        if name != "alpha_dropout" and name != "feature_alpha_dropout":
-            yield Case("p1", input=values(3, 5, 2), p=1.0, train=True, backward=False, trivial="everything is dropped: zeros, not inf or NaN", source="Flux#1781")
+        yield Case("p1", input=values(3, 5, 2), p=1.0, train=True, backward=False, trivial="everything is dropped: zeros, not inf or NaN", source="Flux#1781")
         for p in (0.5, 0.75, 0.3):
             yield Case(f"p{int(p * 100)}", input=values(*shape), p=p, train=True, source="shainet#106" if p == 0.3 else None,
                        note="kept values are exactly x / (1 - p)")
+        if len(shape) == 3:
+            yield Case("together", input=draw.normal(*FEW_CHANNELS), p=0.5, train=True, note="32 elements a channel: all fall or none")
 
     operators.append(operator)
 

@@ -83,12 +83,13 @@ def linear_or_nearest(input, grid, interpolation_mode, padding_mode, align_corne
 
 @sampler.reference
 def sample(input, grid, interpolation_mode, padding_mode, align_corners):
+    """Any of the three modes on any number of axes; a cubic sampler takes four pixels an axis, each of them placed by the padding."""
     if interpolation_mode != BICUBIC:
         return linear_or_nearest(input, grid, interpolation_mode, padding_mode, align_corners)
-    h, w = input.shape[2:]
-    x, y = pixels(grid[..., 0], w, align_corners), pixels(grid[..., 1], h, align_corners)
-    x0, y0 = numpy.floor(np.floats(x)).astype(int), numpy.floor(np.floats(y)).astype(int)
-    tx, ty = (x - x0)[:, None], (y - y0)[:, None]
+    sizes = input.shape[2:]
+    at = [pixels(grid[..., len(sizes) - 1 - k], s, align_corners) for k, s in enumerate(sizes)]
+    low = [numpy.floor(np.floats(v)).astype(int) for v in at]
+    weights = [kernel((v - b)[:, None]) for v, b in zip(at, low, strict=True)]
 
     def index(i, size):
         if padding_mode == ZEROS:
@@ -96,9 +97,11 @@ def sample(input, grid, interpolation_mode, padding_mode, align_corners):
         return numpy.rint(np.floats(place(np.balls(i.astype(float)), size, padding_mode, align_corners))).astype(int)
 
     total = 0
-    for j, wy in enumerate(kernel(ty)):
-        for i, wx in enumerate(kernel(tx)):
-            total = total + fetch(input, index(y0 - 1 + j, h), index(x0 - 1 + i, w)) * wy * wx
+    for tap in itertools.product(range(4), repeat=len(sizes)):
+        part = fetch(input, *(index(b - 1 + k, s) for b, k, s in zip(low, tap, sizes, strict=True)))
+        for k, w in zip(tap, weights, strict=True):
+            part = part * w[k]
+        total = total + part
     return total
 
 
@@ -198,6 +201,8 @@ def either_cases(draw):
             for size in ((4, 3), (2, 3, 2)):
                 yield Case(f"{name}_{label}_{len(size)}d", input=draw.normal(1, 2, *size), grid=draw.uniform(-1.5, 1.5, 1, *(2,) * len(size), len(size)), interpolation_mode=mode, padding_mode=padding,
                            align_corners=padding == ZEROS, **({"modes": ["layouts", "cudnn", "deterministic", "threads"]} if len(size) == 3 else {}))
+    yield Case("bicubic_3d", input=draw.normal(1, 1, 3, 2, 2), grid=draw.uniform(-1.25, 1.25, 1, 1, 1, 2, 3), interpolation_mode=BICUBIC, padding_mode=BORDER, align_corners=False,
+               modes=["layouts", "deterministic", "threads"], source="pytorch#194787", note="LibTorch refuses five dimensions before 2.15")
 
 
 either.reference(sample)

@@ -1,10 +1,9 @@
-"""grid_sampler_3d, and grid_sampler, which takes 4-D and 5-D: trilinear and nearest, by the conventions of grid.py on three axes."""
-
+"""grid_sampler_3d: trilinear, nearest and, since LibTorch 2.15, cubic, by the conventions of grid.py on three axes."""
 
 import numpy
 
 from golden import Case, Operator, conditioned
-from golden.ops.resampling.grid import BICUBIC, BILINEAR, BORDER, NEAREST, REFLECTION, ZEROS, by_taps, linear_or_nearest
+from golden.ops.resampling.grid import BICUBIC, BILINEAR, BORDER, NEAREST, REFLECTION, ZEROS, by_taps, sample
 
 
 def sampler(name):
@@ -12,7 +11,7 @@ def sampler(name):
     operator = Operator(f"aten::{name}", tolerance=conditioned(float32=64, float64=64, why="docs/numerics.md#interpolation"),
                         modes=("layouts", "channels_last", "deterministic", "threads"), nondeterministic=("cuda.backward",))
     operator.zero_gradient = "nearest does not depend on the grid but in jumps"
-    operator.reference(linear_or_nearest)
+    operator.reference(sample)
 
     by_taps(operator)
 
@@ -31,8 +30,10 @@ def sampler(name):
         for padding, edge in ((BORDER, "border"), (REFLECTION, "reflection")):
             yield Case(f"identity_{edge}", input=x, grid=numpy.stack([u, v, w], axis=-1)[None], interpolation_mode=BILINEAR, padding_mode=padding, align_corners=True, smooth=False,
                        source="pytorch#23925", note="at the edge the coordinate is held: no gradient there")
-        yield Case("bicubic_refused", input=draw.normal(1, 1, 2, 2, 2), grid=draw.uniform(-1, 1, 1, 1, 1, 2, 3), interpolation_mode=BICUBIC, padding_mode=ZEROS, align_corners=False,
-                   expect="error", note="bicubic is for 4-D inputs alone")
+        for padding, edge in ((ZEROS, "zeros"), (BORDER, "border"), (REFLECTION, "reflection")):
+            for align in (False, True):
+                yield Case(f"bicubic_{edge}_ac{int(align)}", input=draw.normal(1, 2, 3, 2, 2), grid=draw.uniform(-1.25, 1.25, 1, 1, 1, 3, 3), interpolation_mode=BICUBIC, padding_mode=padding,
+                           align_corners=align, source="pytorch#194787", note="LibTorch refuses five dimensions before 2.15")
 
     return operator
 

@@ -83,3 +83,10 @@ cuts("unbind_copy.int", lambda length, dim=0: list(range(length + 1)), [((3, 2),
 cuts("split_with_sizes_copy", lambda length, split_sizes, dim=0: [0, *numpy.cumsum(split_sizes).tolist()], [((7,), {"split_sizes": (2, 1, 4)}), ((2, 6), {"split_sizes": (5, 1), "dim": 1})])
 cuts("unsafe_split.Tensor", lambda length, split_size, dim=0: [*range(0, length, split_size), length], [((7,), {"split_size": 3}), ((2, 6), {"split_size": 2, "dim": -1})])
 cuts("unsafe_chunk", lambda length, chunks, dim=0: even(length, chunks), [((7,), {"chunks": 3}), ((2, 5), {"chunks": 2, "dim": 1})])
+moves("squeeze_copy.dim", lambda x, dim: x.squeeze(dim) if x.shape[dim] == 1 else x, flat_rule(lambda s, dim: tuple(n for k, n in enumerate(s) if n != 1 or k != dim % len(s))), [((1, 5), {"dim": 0}), ((2, 1, 3, 1), {"dim": -1}), ((2, 3), {"dim": 1})])
+moves("squeeze_copy.dims", lambda x, dim: x.squeeze(tuple(d for d in dim if x.shape[d] == 1)), flat_rule(lambda s, dim: tuple(n for k, n in enumerate(s) if n != 1 or k not in [d % len(s) for d in dim])),
+      [((1, 5), {"dim": (0,)}), ((2, 1, 3, 1), {"dim": (1, -1)}), ((1, 2, 1), {"dim": (0, 1)})])
+cuts("tensor_split.indices", lambda length, indices, dim=0: [0, *indices, length], [((7,), {"indices": (2, 3)}), ((2, 6), {"indices": (1, 4, 5), "dim": 1})])
+cuts("split.sizes", lambda length, split_size, dim=0: [0, *numpy.cumsum(split_size).tolist()], [((7,), {"split_size": (2, 1, 4)}), ((2, 6), {"split_size": (5, 1), "dim": 1})])
+for name, axis in (("hsplit.array", 1), ("vsplit.array", 0), ("dsplit.array", 2)):
+    cuts(name, lambda length, indices: [0, *indices, length], [((4, 5, 6), {"indices": (1, 3)}), ((4, 4, 4), {"indices": (2,)})], axis_of=lambda _, axis=axis: axis)

@@ -135,4 +135,5 @@ for name, rule in RULES.items():
     for overload in ("", "n_scalar", "x_scalar"):
         add(name, rule, CLOSED[name], False, overload)
     if name.startswith("chebyshev"):
-        add(f"shifted_{name}", rule, CLOSED[name], True)
+        for overload in ("", "n_scalar", "x_scalar"):
+            add(f"shifted_{name}", rule, CLOSED[name], True, overload)
