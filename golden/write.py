@@ -195,7 +195,7 @@ def render(operator: Operator, family: str) -> tuple[bytes, bytes, int]:
         "certified": "exact" if certified == -math.inf else math.ceil(certified),
         "cases": cases,
     }
-    return (json.dumps(document, indent=1) + "\n").encode(), data, len(cases)
+    return text(document).encode(), data, len(cases)
 
 
 def render_model(build: Callable[[Callable[[str, np.ndarray], str]], dict[str, Any]]) -> tuple[bytes, bytes]:
@@ -209,7 +209,21 @@ def render_model(build: Callable[[Callable[[str, np.ndarray], str]], dict[str, A
     document = {"format": 1, **build(store)}
     data = save(dict(sorted(tensors.items())))
     document |= {"data": f"{document['model']}.safetensors", "sha256": hashlib.sha256(data).hexdigest()}
-    return (json.dumps(document, indent=1) + "\n").encode(), data
+    return text(document).encode(), data
+
+
+def text(value: Any, depth: int = 0) -> str:
+    """JSON whose lists and objects stand on one line where they fit: a third smaller than one value a line, and easier to read."""
+    flat = json.dumps(value)
+    end = "\n" if depth == 0 else ""
+    if not isinstance(value, dict | list) or len(flat) + depth <= 140:
+        return flat + end
+    pad = "\n" + " " * (depth + 1)
+    if isinstance(value, dict):
+        inside, (left, right) = (f"{json.dumps(k)}: {text(v, depth + 1)}" for k, v in value.items()), "{}"
+    else:
+        inside, (left, right) = (text(v, depth + 1) for v in value), "[]"
+    return left + pad + ("," + pad).join(inside) + "\n" + " " * depth + right + end
 
 
 def index(root: Path) -> bytes:
@@ -230,4 +244,4 @@ def index(root: Path) -> bytes:
                 "cases": len(document["cases"]),
             }
         )
-    return (json.dumps({"format": 1, "operators": rows, "models": models}, indent=1) + "\n").encode()
+    return text({"format": 1, "operators": rows, "models": models}).encode()
