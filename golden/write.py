@@ -195,7 +195,7 @@ def render(operator: Operator, family: str) -> tuple[bytes, bytes, int]:
         "certified": "exact" if certified == -math.inf else math.ceil(certified),
         "cases": cases,
     }
-    return text(document).encode(), data, len(cases)
+    return pretty(document).encode(), data, len(cases)
 
 
 def render_model(build: Callable[[Callable[[str, np.ndarray], str]], dict[str, Any]]) -> tuple[bytes, bytes]:
@@ -209,10 +209,10 @@ def render_model(build: Callable[[Callable[[str, np.ndarray], str]], dict[str, A
     document = {"format": 1, **build(store)}
     data = save(dict(sorted(tensors.items())))
     document |= {"data": f"{document['model']}.safetensors", "sha256": hashlib.sha256(data).hexdigest()}
-    return text(document).encode(), data
+    return pretty(document).encode(), data
 
 
-def text(value: Any, depth: int = 0) -> str:
+def pretty(value: Any, depth: int = 0) -> str:
     """JSON whose lists and objects stand on one line where they fit: a third smaller than one value a line, and easier to read."""
     flat = json.dumps(value)
     end = "\n" if depth == 0 else ""
@@ -220,9 +220,9 @@ def text(value: Any, depth: int = 0) -> str:
         return flat + end
     pad = "\n" + " " * (depth + 1)
     if isinstance(value, dict):
-        inside, (left, right) = (f"{json.dumps(k)}: {text(v, depth + 1)}" for k, v in value.items()), "{}"
+        inside, (left, right) = (f"{json.dumps(k)}: {pretty(v, depth + 1)}" for k, v in value.items()), "{}"
     else:
-        inside, (left, right) = (text(v, depth + 1) for v in value), "[]"
+        inside, (left, right) = (pretty(v, depth + 1) for v in value), "[]"
     return left + pad + ("," + pad).join(inside) + "\n" + " " * depth + right + end
 
 
@@ -244,4 +244,4 @@ def index(root: Path) -> bytes:
                 "cases": len(document["cases"]),
             }
         )
-    return text({"format": 1, "operators": rows, "models": models}).encode()
+    return pretty({"format": 1, "operators": rows, "models": models}).encode()
