@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from golden.evaluate import Refused
+from golden.models._observe import close
 from golden.operator import Operator
 from golden.write import index, render, render_model
 
@@ -45,6 +46,18 @@ def rendered(names: list[str]) -> Iterator[tuple[str, str, Callable[[], tuple[by
         yield "models", name, lambda m=module: (*render_model(m.build), 1)
 
 
+def unchanged(family: str, name: str, old: tuple[bytes, bytes], make: Callable[[], tuple[bytes, bytes, int]], named: bool) -> bool:
+    """Are these files what the definition gives? Byte for byte, but for models that are observed in float64. What takes minutes is done in part
+    unless it was asked for by name."""
+    module = importlib.import_module(f"golden.models.{name}") if family == "models" else None
+    if module is not None and hasattr(module, "partly") and not named:
+        return module.partly(old)
+    document, data, _ = make()
+    if old == (document, data):
+        return True
+    return module is not None and b'"kind": "observed"' in old[0] and close(old, (document, data))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m golden", description=__doc__)
     parser.add_argument("verb", choices=["generate", "check", "list"])
@@ -61,22 +74,22 @@ def main() -> int:
     wrong = 0
     for done, (family, name, make) in enumerate(chosen, 1):
         folder = ROOT / "data" / family
+        paths = [folder / f"{name}.{ending}" for ending in ("json", "safetensors")]
         try:
+            if arguments.verb == "check":
+                same = all(p.exists() for p in paths) and unchanged(family, name, (paths[0].read_bytes(), paths[1].read_bytes()), make, bool(arguments.names))
+                wrong += not same
+                print(f"[{done}/{len(chosen)}] {family}/{name}: {'unchanged' if same else 'DIFFERS: run generate'}", flush=True)
+                continue
             document, data, cases = make()
         except Refused as refusal:
             print(f"golden: refused: {refusal}", file=sys.stderr)
             wrong += 1
             continue
-        files = {folder / f"{name}.json": document, folder / f"{name}.safetensors": data}
-        if arguments.verb == "check":
-            same = all(p.exists() and p.read_bytes() == b for p, b in files.items())
-            wrong += not same
-            print(f"[{done}/{len(chosen)}] {family}/{name}: {'same bytes' if same else 'DIFFERS: run generate'}", flush=True)
-        else:
-            folder.mkdir(parents=True, exist_ok=True)
-            for path, content in files.items():
-                path.write_bytes(content)
-            print(f"[{done}/{len(chosen)}] {family}/{name}: {cases} cases, {len(data)} bytes", flush=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        for path, content in zip(paths, (document, data), strict=True):
+            path.write_bytes(content)
+        print(f"[{done}/{len(chosen)}] {family}/{name}: {cases} cases, {len(data)} bytes", flush=True)
     if arguments.verb == "generate":
         (ROOT / "index.json").write_bytes(index(ROOT))
     elif not arguments.names and (ROOT / "index.json").read_bytes() != index(ROOT):

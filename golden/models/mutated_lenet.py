@@ -226,7 +226,9 @@ def bounds(w, goldens, image, math_mode, dtype):
         error = absolute(name, error, x, w) + made
         if name in ("fc1", "relu3", "fc2"):
             error = numpy.minimum(error, through(names, name, w, inputs, sources) + 2.0**-40 * error)  # float64 cancels to 2^-40 of it at worst
-        out[name] = error = error * (1 + 2.0**-40)
+        if name not in ("relu1", "relu3"):  # whose errors are those before them, digit by digit: one array serves both
+            error = error * (1 + 2.0**-40)
+        out[name] = error
         x = goldens[name]
     return out
 
@@ -266,6 +268,13 @@ def build(store):
         if (numpy.floor(rounded) != goldens["floor"]).any():
             raise ValueError(f"mutated_lenet/fc2: {name} rounds an element to the other side of an integer")
     free = {f"{d}_{m}": bounds(w, goldens, image, m, d) for d, m in (("float32", "ieee"), ("float32", "tf32"), ("float64", "ieee"))}
+    kept = {}  # bytes → key: relu's bounds are those of the layer before
+
+    def once(key, array):
+        if array.tobytes() not in kept:
+            kept[array.tobytes()] = store(key, array)
+        return kept[array.tobytes()]
+
     x, layers = image, []
     for name, schema, args, weight in LAYERS:
         size = numpy.abs(w[f"{weight}.weight"]) if weight else None
@@ -274,10 +283,11 @@ def build(store):
         layers.append({
             "name": name, "schema": f"aten::{stem}", "overload": overload, "input": "input" if weight else "self", "args": args,
             **({"weight": {"draw": w[f"{weight}.weight"].spec}, "bias": {"draw": w[f"{weight}.bias"].spec}} if weight else {}),
-            "output": store(name, goldens[name]), "scale": store(f"{name}.scale", numpy.float32(scale * (1 + 2.0**-20))),
+            "output": store(name, goldens[name]),
+            **({"scale": store(f"{name}.scale", numpy.float32(scale * (1 + 2.0**-20)))} if weight or name == "elu" else {}),
             "bound": {"ieee": IEEE, **({"tf32": TF32} if weight else {})} if weight or name == "elu" else {"ieee": 0.0},
             "nondeterministic": ["cuda.forward"] if name == "conv1" else [],  # a transposed convolution: cuDNN's BackwardData may add with atomics
-            "free": {k: store(f"{name}.free.{k}", numpy.float32(v[name] * (1 + 2.0**-20))) for k, v in free.items()},
+            "free": {k: once(f"{name}.free.{k}", numpy.float32(v[name] * (1 + 2.0**-20))) for k, v in free.items()},
         })
         x = goldens[name]
     return {

@@ -1,0 +1,14 @@
+// Some steps of training of the multi-view transformer, as the golden made them.
+#pragma once
+
+#include "suites/models/observed_suite.h"
+#include "suites/models/transformer.h"
+
+namespace assay::models {
+
+// The golden's steps on the variant's device: every step's loss, probabilities and watched weights,
+// and all layers and gradients of the first.
+Run trainSteps(const ObservedModel& golden, const Variant& variant, Look look,
+               Planted planted = Planted::kNothing);
+
+}  // namespace assay::models
