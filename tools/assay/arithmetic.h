@@ -36,6 +36,14 @@ const nlohmann::json* goldenOutput(const nlohmann::json& item, const std::string
 std::optional<GaugeBound> gaugeBoundOf(const nlohmann::json& file, const nlohmann::json& item,
                                        const nlohmann::json& output, const nlohmann::json& variant);
 
+// Bytes that a result of this golden has at most; nothing where it does not tell its shape.
+std::optional<size_t> goldenBytes(const GoldenData& golden, const nlohmann::json& output);
+
+// The dtype, as LibTorch spells it, that a result must have in the variant's dtype; empty: not
+// told.
+std::string expectedDtype(const GoldenData& golden, const nlohmann::json& output,
+                          const std::string& dtype);
+
 struct StoredOutput {
   std::string what;
   std::string dtype;  // as LibTorch spells it: "Float", "Double", "Long", "Bool", "ComplexFloat"

@@ -33,8 +33,11 @@ bool belongs(const fs::path& path) {
 }
 
 // A run that is not whole is no evidence; one that failed is.
-json addRun(const std::string& name, size_t number, ArchiveFiles& files) {
+json addRun(const std::string& name, const fs::path& output, size_t number, ArchiveFiles& files) {
   const Run run = readRun(findRun(name));
+  std::error_code ignored;
+  if (fs::equivalent(run.folder, fs::absolute(output).parent_path(), ignored))
+    throw Problem("choose an output outside of the run's folder " + run.folder.string());
   if (run.environment.is_null())
     throw Problem(run.folder.string() + " has no environment.json: it is no evidence");
   if (!run.lost.empty()) throw Problem(run.folder.string() + ": " + run.lost.front());
@@ -63,7 +66,10 @@ std::string sign(const std::string& manifest, const fs::path& key) {
 }  // namespace
 
 ScratchFolder::ScratchFolder() {
-  std::string name = (fs::temp_directory_path() / "assay.XXXXXX").string();
+  std::error_code error;
+  const auto home = fs::temp_directory_path(error);
+  if (error) throw Problem("there is no folder for temporary files: set TMPDIR to one");
+  std::string name = (home / "assay.XXXXXX").string();
   if (!mkdtemp(name.data())) throw Problem("cannot make a folder in " + name);
   path_ = name;
 }
@@ -76,7 +82,8 @@ ScratchFolder::~ScratchFolder() {
 int bundle(const BundleOptions& options) {
   ArchiveFiles files;
   json runs = json::array();
-  for (const auto& name : options.runs) runs.push_back(addRun(name, runs.size() + 1, files));
+  for (const auto& name : options.runs)
+    runs.push_back(addRun(name, options.output, runs.size() + 1, files));
   files["golden-index.json"] = need(options.goldens / "index.json");
   if (!options.log.empty()) files["ctest.log"] = need(options.log);
   json hashes;
@@ -88,7 +95,11 @@ int bundle(const BundleOptions& options) {
                       {"files", std::move(hashes)}};
   files[kManifest] = manifest.dump(2) + "\n";
   if (!options.key.empty()) files[kSignature] = sign(files[kManifest], options.key);
-  packArchive(options.output, files);
+  const auto partial = options.output.string() + ".partial";
+  packArchive(partial, files);
+  std::error_code failed;
+  fs::rename(partial, options.output, failed);  // a good bundle is not lost to a full disk
+  if (failed) throw Problem("cannot write " + options.output.string() + ": " + failed.message());
   std::printf("%s: %s, %zu files%s\n  manifest %s\n", options.output.c_str(),
               counted(runs.size(), "run", "runs").c_str(), files.size(),
               options.key.empty() ? ", not signed" : ", signed",

@@ -66,6 +66,7 @@ struct VerifyOptions {
   std::filesystem::path bundle;
   std::string profile;            // a file, or the name of one that Assay ships; empty: none
   std::filesystem::path signers;  // allowed signers, as for ssh-keygen; empty: not checked
+  std::string assay;              // the version that made the runs; empty: this one
   std::string challenge;          // the WORD that --store had to use; empty: any
   std::filesystem::path json;     // a file to write; empty: none
   std::filesystem::path goldens, knownDefects;

@@ -54,9 +54,11 @@ class Outputs {
     if (!record.is_object()) return result;
     const auto& bytes = file(std::filesystem::path(path).replace_extension(".outputs"));
     for (const auto& one : record.value("stored", json::array())) {
-      const auto offset = one.value("offset", size_t{0}), size = one.value("bytes", size_t{0});
-      if (offset > bytes.size() || size > bytes.size() - offset)
-        throw Problem(check.test + ": its stored outputs are cut off");
+      if (!one.is_object() || !one.value("offset", json()).is_number_unsigned() ||
+          !one.value("bytes", json()).is_number_unsigned())
+        return {};
+      const auto offset = one["offset"].get<size_t>(), size = one["bytes"].get<size_t>();
+      if (offset > bytes.size() || size > bytes.size() - offset) return {};  // cut off
       result.emplace_back(textOf(one, "dtype"), std::string_view(bytes).substr(offset, size));
     }
     return result;
@@ -113,7 +115,10 @@ UlpDrift ulpDrift(const Gate& gate, const std::vector<Run>& baseline,
   for (const auto& check : gate.checks) {
     if (check.change != Change::kDrift) continue;
     const auto a = before.of(*check.before), b = after.of(*check.after);
-    if (a.empty() || a.size() != b.size()) {
+    const auto alike = [](const auto& x, const auto& y) {
+      return x.first == y.first && x.second.size() == y.second.size();
+    };
+    if (a.empty() || !std::equal(a.begin(), a.end(), b.begin(), b.end(), alike)) {
       ++drift.without;
       continue;
     }
@@ -121,7 +126,6 @@ UlpDrift ulpDrift(const Gate& gate, const std::vector<Run>& baseline,
     auto& one = drift.operators[check.any().operatorName];
     ++one.checks;
     for (size_t k = 0; k < a.size(); ++k) {
-      if (a[k].first != b[k].first || a[k].second.size() != b[k].second.size()) continue;
       if (isSingle(a[k].first))
         compareAs<float>(
             a[k].second, b[k].second, [](float x, float y) { return ulpBetween(x, y); }, drift, one,

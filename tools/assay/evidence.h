@@ -21,12 +21,16 @@ struct Evidence {
   size_t outputs = 0;                 // stored outputs whose error was computed again
   size_t beyond = 0;  // stored outputs that the second implementation does not reach
   size_t failed = 0, known = 0, passed = 0, skipped = 0;
+  size_t family = 0;                    // records of operators with goldens
+  std::map<std::string, size_t> skips;  // by reason
 };
 
 class EvidenceJudge {
  public:
   // The verifier's own goldens and known defects. Throws Problem, DefectError.
-  EvidenceJudge(std::filesystem::path goldens, const std::filesystem::path& knownDefects);
+  // `version`: of the Assay that must have made the runs.
+  EvidenceJudge(std::filesystem::path goldens, const std::filesystem::path& knownDefects,
+                std::string version);
 
   // `challenge`: the WORD that --store had to use; empty: any.
   [[nodiscard]] Evidence judge(const Run& run, const std::string& challenge);
@@ -37,6 +41,7 @@ class EvidenceJudge {
   const GoldenData* golden(const std::string& operatorName);
 
   std::filesystem::path goldens_;
+  std::string version_;
   std::string indexSha256_;
   std::map<std::string, GoldenRow> rows_;
   std::map<std::string, GoldenData> data_;

@@ -236,6 +236,8 @@ void flatten(const json& value, const std::string& path, std::map<std::string, s
   }
 }
 
+}  // namespace
+
 std::vector<std::string> environmentChanges(const json& before, const json& after) {
   // Different in every run, and no suspect.
   static const std::set<std::string> kOwn{"time", "host"};
@@ -255,6 +257,8 @@ std::vector<std::string> environmentChanges(const json& before, const json& afte
   }
   return changes;
 }
+
+namespace {
 
 // Runs of one side are repetitions of one another: of one environment, each counted once.
 void demandRepeats(Gate& gate, const std::vector<Run>& runs, const std::string& side) {

@@ -61,6 +61,10 @@ struct Gate {
 // became so. The result points into the runs.
 Gate compareRuns(const std::vector<Run>& baseline, const std::vector<Run>& candidate);
 
+// What differs between two manifests, clocks and the time apart: "driver: 580.1 -> 590.2".
+std::vector<std::string> environmentChanges(const nlohmann::json& before,
+                                            const nlohmann::json& after);
+
 // As text for a terminal, as JSON (every check that is not identical), as Markdown and as a page.
 std::string gateText(const Gate& gate);
 nlohmann::json gateJson(const Gate& gate);

@@ -102,6 +102,8 @@ class Commands {
                        "who may have signed it: a file of allowed signers as for ssh-keygen");
     verify->add_option("--challenge", verify_.challenge,
                        "the WORD of --store N:WORD that you had given");
+    verify->add_option("--assay", verify_.assay,
+                       "the version of Assay that made the runs (default: this one)");
     verify->add_option("--json", verify_.json, "write the verdict to this file");
     verify->add_option("--known-defects", verify_.knownDefects, "known wrong answers of LibTorch");
     addGoldens(verify);

@@ -57,6 +57,12 @@ Profile parse(const json& file) {
   profile.operators = texts(file, "operators", true);
   profile.skips = texts(file, "skips", false);
   profile.defects = texts(file, "defects", false);
+  for (const auto& reason : profile.skips) {
+    if (!isSkipReason(reason))
+      throw Problem("it allows skips for \"" + reason + "\", no reason of Assay's");
+  }
+  if (!profile.gpu.empty() && profile.deviceKind != "cuda")
+    throw Problem("it names a GPU, and its device is " + profile.deviceKind);
   const auto unavailable = file.value("unavailable", json(false));
   if (!unavailable.is_boolean()) throw Problem("\"unavailable\" must be true or false");
   profile.unavailable = unavailable.get<bool>();
@@ -128,7 +134,7 @@ void unacceptable(const Profile& profile, const Run& run, std::vector<std::strin
 Profile readProfile(const std::string& name) {
   const auto path = profileFile(name);
   try {
-    return parse(json::parse(readFile(path).value_or(""), nullptr, false));
+    return parse(parseForeign(readFile(path).value_or("")));
   } catch (const Problem& problem) {
     throw Problem("the profile " + path.string() + " cannot be used: " + problem.what());
   }

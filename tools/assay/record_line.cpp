@@ -1,6 +1,9 @@
 #include "tools/assay/record_line.h"
 
+#include <set>
 #include <unordered_map>
+
+#include "fixtures/core/text.h"
 
 namespace assay {
 namespace {
@@ -27,10 +30,14 @@ class LineHandler {
   bool null() { return value(); }
   bool boolean(bool) { return value(); }
   bool number_integer(number_integer_t number) { return integer(number); }
-  bool number_unsigned(number_unsigned_t number) { return integer(static_cast<int64_t>(number)); }
+  bool number_unsigned(number_unsigned_t number) {
+    if (number > static_cast<number_unsigned_t>(std::numeric_limits<int64_t>::max()))
+      return number_float(static_cast<double>(number), "");
+    return integer(static_cast<int64_t>(number));
+  }
   bool number_float(number_float_t number, const string_t&) {
     if (depth_ == 1 && number_) check_.*number_ = number;
-    return value();
+    return depth_ == 1 && count_ ? wrongType() : value();
   }
   bool string(string_t& text) {
     if (depth_ == 1) {
@@ -39,9 +46,12 @@ class LineHandler {
       } else if (isStatus_) {
         readStatus(text);
       } else if (number_) {
+        if (text != "inf" && text != "-inf" && text != "nan") return wrongType();
         check_.*number_ = text == "inf"    ? std::numeric_limits<double>::infinity()
                           : text == "-inf" ? -std::numeric_limits<double>::infinity()
                                            : std::numeric_limits<double>::quiet_NaN();
+      } else if (count_) {
+        return wrongType();
       }
     }
     return value();
@@ -53,7 +63,7 @@ class LineHandler {
   bool end_array() { return close(); }
   bool key(string_t& name) {
     if (depth_ == 1) choose(name);
-    return true;
+    return problem_.empty();
   }
   bool parse_error(size_t, const std::string&, const json::exception&) {
     problem_ = kNotJson;
@@ -95,6 +105,9 @@ class LineHandler {
     static const std::unordered_map<std::string_view, CountField> kCounts{
         {"failing", &CheckRecord::failing}, {"checked", &CheckRecord::checked}};
     forget();
+    name_ = name;
+    // Two parsers may take another one each of two.
+    if (!seen_.insert(name).second) problem_ = "has two fields \"" + name + "\"";
     if (const auto text = kTexts.find(name); text != kTexts.end()) {
       text_ = text->second;
     } else if (const auto number = kNumbers.find(name); number != kNumbers.end()) {
@@ -116,6 +129,7 @@ class LineHandler {
 
   bool integer(int64_t number) {
     if (depth_ == 1) {
+      if (count_ && number < 0) return wrongType();
       if (count_) check_.*count_ = number;
       if (number_) check_.*number_ = static_cast<double>(number);
     }
@@ -133,8 +147,12 @@ class LineHandler {
   }
   bool open() {
     if (depth_ > 0) forget();
-    ++depth_;
-    return true;
+    if (++depth_ > kDeepestJson) problem_ = "is nested too deeply";
+    return problem_.empty();
+  }
+  bool wrongType() {
+    problem_ = "has a \"" + name_ + "\" of the wrong type";
+    return false;
   }
   bool close() {
     --depth_;
@@ -148,6 +166,8 @@ class LineHandler {
   CountField count_ = nullptr;
   bool isStatus_ = false;
   bool hasStatus_ = false;
+  std::string name_;
+  std::set<std::string> seen_;
   std::string problem_;
 };
 

@@ -9,6 +9,7 @@
 
 #include "fixtures/core/files.h"
 #include "fixtures/core/known_defects.h"
+#include "fixtures/core/text.h"
 #include "tools/assay/record_line.h"
 
 namespace assay {
@@ -97,7 +98,7 @@ void readPlans(Run& run) {
   for (const auto& path : paths) {
     const auto text = readFile(path).value_or("");
     try {
-      run.plans.push_back(planFromJson(json::parse(text, nullptr, false)));
+      run.plans.push_back(planFromJson(parseForeign(text)));
       if (planFileName(run.plans.back()) != path.filename())
         throw std::invalid_argument("is another suite's plan");
     } catch (const std::invalid_argument& error) {
@@ -121,6 +122,9 @@ std::string missing(const Plan& plan, const std::vector<std::string>& recorded, 
            std::to_string(recorded.size()) + " are recorded: the records were altered";
   if (hashOfTests(recorded) != plan.testsSha256)
     return suite + "the records are of other checks than were planned: they were altered";
+  if (plan.exitCode != 0 && plan.exitCode != 1 && plan.exitCode != 77)
+    return suite + "it ended with exit code " + std::to_string(plan.exitCode) +
+           ", which no suite has: the plan was altered";
   if (failed != (plan.exitCode == 1))
     return suite + "it ended with exit code " + std::to_string(plan.exitCode) + ", and " +
            (failed ? "a check" : "no check") + " failed by its records: they were altered";
@@ -257,7 +261,7 @@ Run readRun(const fs::path& folder) {
 std::optional<json> readEnvironment(const fs::path& folder) {
   const auto text = readFile(folder / "environment.json");
   if (!text) return std::nullopt;
-  json environment = json::parse(*text, nullptr, false);
+  json environment = parseForeign(*text);
   if (!environment.is_object() || environment.value("format", json()) != 1) {
     throw Problem((folder / "environment.json").string() +
                   " is not a manifest of format 1: the file was altered, or is a newer Assay's");

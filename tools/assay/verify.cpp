@@ -7,9 +7,11 @@
 #include "fixtures/core/files.h"
 #include "fixtures/core/sha256.h"
 #include "fixtures/core/text.h"
+#include "fixtures/core/version.h"
 #include "tools/assay/bundle.h"
 #include "tools/assay/commands.h"
 #include "tools/assay/evidence.h"
+#include "tools/assay/gate.h"
 #include "tools/assay/profile.h"
 
 namespace assay {
@@ -28,7 +30,7 @@ struct Outcome {
 
 json readManifest(const ArchiveFiles& files, const fs::path& bundle) {
   const auto found = files.find(kManifest);
-  json manifest = found == files.end() ? json() : json::parse(found->second, nullptr, false);
+  json manifest = found == files.end() ? json() : parseForeign(found->second);
   if (!manifest.is_object() || manifest.value("format", json()) != 1 ||
       !manifest.value("files", json()).is_object() || !manifest.value("runs", json()).is_array())
     throw Problem(bundle.string() + " has no manifest of format 1: it is no bundle of Assay's");
@@ -103,14 +105,22 @@ std::vector<Run> unpackRuns(const ArchiveFiles& files, const json& manifest, con
   return runs;
 }
 
-// The same records twice are one run.
+// Repetitions are of one environment, and none is a copy of another.
 void checkDistinct(const std::vector<Run>& runs, Outcome& outcome) {
-  std::set<std::string> seen;
+  std::set<std::string> started;
   for (const auto& run : runs) {
-    std::string bytes;
-    for (const auto& file : run.files) bytes += sha256Hex(readFile(file).value_or(""));
-    if (!seen.insert(bytes).second)
-      outcome.problems.push_back(run.folder.filename().string() + " is a copy of an earlier run");
+    const auto name = "run " + run.folder.filename().string();
+    bool copied = false;
+    for (const auto& plan : run.plans)
+      copied = !started.insert(plan.suite + plan.deviceKind + plan.started).second || copied;
+    if (copied)
+      outcome.problems.push_back(name + " is a copy of an earlier run: it started in its second");
+    if (!run.environment.is_object() || !runs[0].environment.is_object()) continue;
+    const auto changes = environmentChanges(runs[0].environment, run.environment);
+    if (!changes.empty() || textOf(run.environment, "host") != textOf(runs[0].environment, "host"))
+      outcome.problems.push_back(name + " is of another environment than the first (" +
+                                 (changes.empty() ? "host" : changes.front()) +
+                                 "): it is no repetition");
   }
 }
 
@@ -126,7 +136,7 @@ void judgeRun(EvidenceJudge& judge, const Run& run, const std::string& challenge
                                counted(found.failed, "check failed", "checks failed"));
   if (found.passed + found.known + found.failed == 0)
     outcome.problems.push_back(name + ": nothing was checked");
-  if (found.outputs == 0)
+  if (found.outputs == 0 && found.family > 0)
     outcome.problems.push_back(name +
                                ": it kept no output whose error could be computed again (--store)");
   outcome.notes.push_back(
@@ -136,13 +146,28 @@ void judgeRun(EvidenceJudge& judge, const Run& run, const std::string& challenge
       std::to_string(found.beyond) + " of other gauges not); " + std::to_string(found.passed) +
       " passed, " + std::to_string(found.known) + " known defects, " +
       std::to_string(found.skipped) + " not checked");
+  for (const auto& [reason, count] : found.skips)
+    outcome.notes.push_back(name + ": " + counted(count, "check", "checks") + " skipped for " +
+                            reason);
+  const auto& environment = run.environment;
+  std::string machine = name + ": host " + textOf(environment, "host") + ", " +
+                        textOf(environment, "time") + ", LibTorch " +
+                        textOf(environment.value("libtorch", json::object()), "loaded");
+  for (const auto& gpu : environment.value("gpus", json::array()))
+    machine += ", " + textOf(gpu, "name") + " " + textOf(gpu, "uuid");
+  outcome.notes.push_back(machine);
 }
 
 void print(const Outcome& outcome) {
   std::printf("%s\n", outcome.verdict());
-  for (const auto& one : outcome.problems) std::printf("  wrong: %s\n", one.c_str());
-  for (const auto& one : outcome.cannot) std::printf("  cannot judge: %s\n", one.c_str());
-  for (const auto& one : outcome.notes) std::printf("  %s\n", one.c_str());
+  constexpr size_t kShown = 40;
+  for (size_t k = 0; k < std::min(outcome.problems.size(), kShown); ++k)
+    std::printf("  wrong: %s\n", printable(outcome.problems[k].substr(0, 400)).c_str());
+  if (outcome.problems.size() > kShown)
+    std::printf("  and %zu more\n", outcome.problems.size() - kShown);
+  for (const auto& one : outcome.cannot)
+    std::printf("  cannot judge: %s\n", printable(one).c_str());
+  for (const auto& one : outcome.notes) std::printf("  %s\n", printable(one).c_str());
 }
 
 }  // namespace
@@ -154,7 +179,8 @@ int verify(const VerifyOptions& options) {
   checkHashes(files, manifest, outcome);
   checkSignature(files, options.signers, outcome);
   const ScratchFolder scratch;
-  EvidenceJudge judge(options.goldens, options.knownDefects);
+  EvidenceJudge judge(options.goldens, options.knownDefects,
+                      options.assay.empty() ? assayVersion() : options.assay);
   if (outcome.problems.empty()) {  // altered bytes are no ground to judge on
     const auto runs = unpackRuns(files, manifest, scratch.path());
     if (runs.empty()) outcome.problems.emplace_back("the bundle holds no run");
@@ -177,7 +203,7 @@ int verify(const VerifyOptions& options) {
                                  {"problems", outcome.problems},
                                  {"cannot", outcome.cannot},
                                  {"notes", outcome.notes}}
-                                    .dump(2) +
+                                    .dump(2, ' ', false, json::error_handler_t::replace) +
                                 "\n");
   return outcome.code();
 }

@@ -83,7 +83,7 @@ class Bundle : public testing::Test {
     ASSERT_EQ(output.code, 0) << output.text;
   }
   void expect(int code, const std::string& words, const std::string& arguments = "") const {
-    const auto output = assay("verify bundle " + arguments);
+    const auto output = assay("verify bundle --assay 0.1.0+g0123456 " + arguments);
     EXPECT_EQ(output.code, code) << output.text;
     EXPECT_NE(output.text.find(words), std::string::npos) << words << "\n" << output.text;
   }
@@ -202,6 +202,8 @@ TEST_F(Bundle, OutputsThatAreNotTheOnesOfTheDigest) {
   expectForged("are cut off");
   SetUp();
   forge([](json& one) { one["stored"] = nullptr; });
+  expectForged("were to be kept");
+  edit(run_ / "matmul.cpu.plan.json", [](json& plan) { plan["store"] = "none"; });
   expectForged("kept no output");
 }
 
@@ -247,6 +249,91 @@ TEST_F(Bundle, AnotherDeviceThanClaimedIsSeen) {
   expectForged("its GPU is not among those of environment.json");
 }
 
+// Whatever is renamed, cut out or given another type to keep the arithmetic from being done.
+TEST_F(Bundle, ADodgeIsSeen) {
+  const std::vector<std::pair<std::function<void(json&)>, std::string>> dodges{
+      {[](json& one) { one["variant"] = nullptr; }, "missing or of the wrong type"},
+      {[](json& one) { one["variant_name"] = ""; }, "names no variant or device"},
+      {[](json& one) { one["device"] = "cuda"; }, "names no device"},
+      {[](json& one) { one["bound"] = "inf"; }, "beyond its bound"},
+      {[](json& one) { one["error"] = -1; }, "beyond its bound"},
+      {[](json& one) { one["what"] = "output 99", one["bound"] = 1e9; }, "the golden knows no"},
+      {[](json& one) { one["gauge"] = "statistical", one["bound"] = 1e9; }, "the golden's is"},
+      {[](json& one) { one["gauge"] = nullptr, one["bound"] = nullptr; }, "nothing was compared"},
+      {[](json& one) { one["stored"][0]["what"] = "output 7"; }, "the golden knows no"},
+      {[](json& one) { one["stored"][0]["dtype"] = "Half"; }, "it must be Float"},
+      {[](json& one) { one["stored"] = json::array(); }, "of the wrong type"},
+      {[](json& one) { one["stored"] = {5}; }, "of the wrong type"},
+      {[](json& one) { one["stored"] = nullptr; }, "were to be kept"},
+      {[](json& one) { one["status"] = "SKIPPED", one["reason"] = "NO_DETERMINISTIC_KERNEL"; },
+       "no reason here"},
+      {[](json& one) { one["status"] = "SKIPPED", one["reason"] = "TOO_FEW_GPUS"; },
+       "no reason here"}};
+  for (const auto& [dodge, words] : dodges) {
+    SetUp();
+    forge(dodge, mm_);
+    expectForged(words);
+  }
+}
+
+// A result full of infinities, with its digest.
+TEST_F(Bundle, AnInfiniteOutputIsCompared) {
+  auto outputs = readFile(run_ / "matmul.cpu.outputs").value_or("");
+  forge(
+      [&](json& one) {
+        const auto offset = one["stored"][0]["offset"].get<size_t>();
+        const auto size = one["stored"][0]["bytes"].get<size_t>();
+        for (size_t i = 0; i < size; i += 4) outputs.replace(offset + i, 4, "\0\0\x80\x7f", 4);
+        one["sha256"] = sha256Hex(outputs.substr(offset, size));
+      },
+      mm_);
+  std::ofstream(run_ / "matmul.cpu.outputs", std::ios::binary) << outputs;
+  expectForged("says PASSED, and output 0 has an error of inf");
+}
+
+// What the reader itself refuses.
+TEST_F(Bundle, ARecordMustBeOneThing) {
+  const auto with = [&](const std::string& field, const std::string& other) {
+    SetUp();
+    auto text = readFile(run_ / "matmul.cpu.jsonl").value_or("");
+    const auto at = text.find("\"" + field + "\"");
+    ASSERT_NE(at, std::string::npos);
+    text.insert(at, other + ",");
+    std::ofstream(run_ / "matmul.cpu.jsonl") << text;
+    const auto output = assay("bundle run -o bundle");
+    EXPECT_EQ(output.code, 2) << other << output.text;
+    EXPECT_NE(output.text.find("matmul.cpu.jsonl, line 1"), std::string::npos) << output.text;
+  };
+  with("status", R"("status":"FAILED")");
+  with("details", R"("more":)" + std::string(300, '[') + std::string(300, ']'));
+  with("details", R"("more":)" + std::string(300000, '[') + std::string(300000, ']'));
+  forge([](json& one) { one["failing"] = -3; }, mm_);
+  EXPECT_EQ(assay("bundle run -o bundle").code, 2);
+}
+
+TEST_F(Bundle, AnExitCodeThatNoSuiteHas) {
+  edit(run_ / "matmul.cpu.plan.json", [](json& plan) { plan["exit_code"] = 139; });
+  const auto output = assay("bundle run -o bundle");
+  EXPECT_EQ(output.code, 2);
+  EXPECT_NE(output.text.find("which no suite has"), std::string::npos) << output.text;
+}
+
+TEST_F(Bundle, TextOfABundleDoesNotMoveTheCursor) {
+  forge([](json& one) { one["test"] = one["test"].get<std::string>() + "\x1b[2JACCEPT"; }, mm_);
+  pack();
+  const auto output = assay("verify bundle --assay 0.1.0+g0123456");
+  EXPECT_EQ(output.code, 1);
+  EXPECT_EQ(output.text.find('\x1b'), std::string::npos);
+  EXPECT_NE(output.text.find("\\x1b[2J"), std::string::npos) << output.text;
+}
+
+TEST_F(Bundle, IsNeverWrittenIntoTheRun) {
+  const auto output = assay("bundle run -o run/environment.json");
+  EXPECT_EQ(output.code, 2);
+  EXPECT_NE(output.text.find("outside of the run's folder"), std::string::npos) << output.text;
+  EXPECT_TRUE(json::accept(readFile(run_ / "environment.json").value_or("")));
+}
+
 // TF32's bound is two thousand times wider.
 TEST_F(Bundle, AnotherVariantThanItsNameIsSeen) {
   forge([](json& one) { one["variant"]["math"] = "tf32"; }, mm_);
@@ -261,6 +348,10 @@ TEST_F(Bundle, TheEnvironmentDecidesWhetherItCounts) {
   };
   environment("fault", "ignore-ieee");
   expect(1, "planted fault");
+  environment("fault", true);
+  expect(1, "planted fault");
+  environment("assay", "9.9.9+gffffff");
+  expect(2, "this is 0.1.0+g0123456");
   environment("assay", "0.1.0+g0123456-dirty");
   expect(1, "uncommitted changes");
   environment("host", nullptr);
@@ -274,6 +365,13 @@ TEST_F(Bundle, ACopyIsNoSecondRun) {
   fs::copy(run_, home() / "copy");
   pack("run copy");
   expect(1, "is a copy of an earlier run");
+  edit(home() / "copy/matmul.cpu.plan.json",
+       [](json& p) { p["started"] = "2026-12-03T10:00:00Z"; });
+  pack("run copy");
+  expect(0, "ACCEPT");
+  edit(home() / "copy/environment.json", [](json& one) { one["driver"] = "1.2.3"; });
+  pack("run copy");
+  expect(1, "of another environment than the first (driver");
 }
 
 TEST_F(Bundle, TheChallengeIsTheBuyers) {
@@ -281,6 +379,11 @@ TEST_F(Bundle, TheChallengeIsTheBuyers) {
   pack();
   expect(0, "ACCEPT", "--challenge heron");
   expect(1, "not kept by the challenge \"ibis\"", "--challenge ibis");
+  for (const char* store : {"8:rigged:heron", "none", "99999:heron", "8"}) {
+    edit(run_ / "matmul.cpu.plan.json", [&](json& plan) { plan["store"] = store; });
+    pack();
+    expect(1, "matmul on cpu", "--challenge heron");
+  }
 }
 
 TEST_F(Bundle, ASignatureTellsWhoseItIs) {
@@ -328,16 +431,21 @@ TEST_F(Bundle, AProfileSaysWhatMustBeThere) {
   expect(2, "unknown field", with({{"optional", true}}));
   expect(2, "positive number", with({{"runs", 0}}));
   expect(2, "list of texts", with({{"suites", json::array()}}));
+  expect(2, "no reason of Assay's", with({{"skips", {"NO_CUDNNN"}}}));
+  expect(2, "its device is cpu", with({{"gpu", "NVIDIA*"}}));
   expect(2, "no profile", "--profile no_such");
   expect(1, "profile datacenter: 3 runs are wanted", "--profile datacenter");
-  forge([](json& one) { one["status"] = "SKIPPED", one["reason"] = "NO_CUDNN"; }, mm_);
+  forge([](json& one) { one["status"] = "SKIPPED", one["reason"] = "NO_DETERMINISTIC_KERNEL"; },
+        "/mm__m16_k16_n16__cpu_float32_forward_deterministic\"");
   pack();
-  expect(0, "ACCEPT", with({{"skips", {"NO_CUDNN"}}}));
+  const json kernel{{"skips", {"NO_DETERMINISTIC_KERNEL"}}};
+  expect(0, "1 check skipped for NO_DETERMINISTIC_KERNEL", with(kernel));
   expect(1, "which the profile does not allow", with(json::object()));
   forge([](json& one) { one["status"] = "UNAVAILABLE"; }, "/bmm__b3");
   pack();
-  expect(1, "an operator is unavailable: bmm", with({{"skips", {"NO_CUDNN"}}}));
-  expect(1, "says UNAVAILABLE of one case", with({{"skips", {"NO_CUDNN"}}, {"unavailable", true}}));
+  expect(1, "an operator is unavailable: bmm", with(kernel));
+  expect(1, "says UNAVAILABLE of one case",
+         with({{"skips", {"NO_DETERMINISTIC_KERNEL"}}, {"unavailable", true}}));
   edit(run_ / "matmul.cpu.plan.json", [](json& plan) { plan["filter"] = "*mm*"; });
   pack();
   expect(1, "the suite matmul was not run whole", with(json::object()));

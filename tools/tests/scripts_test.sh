@@ -193,7 +193,8 @@ test_gate() {
   local gate=$root/tools/gate tree=$scratch/gated drill=$scratch/drill
   mkdir -p "$tree/bin"
   # shellcheck disable=SC2016  # the stubs' own variables
-  stub "$tree" run-assay <<<'mkdir -p "$2"; echo "run $2 store $ASSAY_STORE"; touch "$2/environment.json"; exit "${GATED_EXIT:-0}"'
+  stub "$tree" run-assay <<<'mkdir -p "$2"; echo "run $2 store $ASSAY_STORE"; touch "$2/environment.json"
+    echo "{\"ended\": ${GATED_ENDED:-1}}" >"$2/a.cpu.plan.json"; exit "${GATED_EXIT:-0}"'
   # shellcheck disable=SC2016
   stub "$tree/bin" assay <<<'echo "assay $*"; exit "${GATED_VERDICT:-0}"'
   local call=("$gate" "$drill" --installed "$tree")
@@ -202,14 +203,21 @@ test_gate() {
   expect "gate, no tree" 2 "no run-assay" "$gate" "$drill" --installed "$scratch/none"
   expect "gate, repeats" 2 "from 1 to 99" "${call[@]}" --repeats 0
   expect "gate, a run that cannot be made" 2 "could not be made" env GATED_EXIT=2 "${call[@]}"
+  expect "gate, other settings" 2 "has other settings" "${call[@]}" --repeats 3
+  expect "gate, a run that does not end" 2 "did not come to its end" env GATED_ENDED=null "${call[@]}"
   expect "gate, before the upgrade" 0 "now, upgrade" bash -c "'$gate' '$drill' --installed '$tree' | sed 's/: upgrade, then/: now, upgrade/'"
   truth "gate, two runs before it" test -e "$drill/baseline-2/done"
   expect "gate, the upgrade fails" 2 "the upgrade failed" "${call[@]}" --upgrade false
   truth "gate, nothing ran after it" test ! -e "$drill/candidate-1"
+  expect "gate, the failed upgrade is not forgotten" 2 "give --upgrade again" "${call[@]}"
+  rm "$drill/upgrade.txt"
   expect "gate, after the upgrade" 0 "assay gate --baseline $drill/baseline-1 $drill/baseline-2 --candidate $drill/candidate-1 $drill/candidate-2" "${call[@]}"
+  echo '"environment": []' >"$drill/gate.json"
+  expect "gate, nothing was upgraded" 2 "was anything upgraded" "${call[@]}"
   rm -rf "$drill"
   expect "gate, all at once, rejected" 1 "store all" env GATED_EXIT=1 GATED_VERDICT=1 "${call[@]}" --upgrade "touch '$scratch/upgrade'"
   truth "gate, upgraded" test -e "$scratch/upgrade"
+  expect "gate, another upgrade" 2 "take another folder" "${call[@]}" --upgrade true
 }
 
 # The installed tree's CTest file must parse and keep the labels (in a build folder only: CTest names it).

@@ -11,11 +11,13 @@ namespace {
 
 // More than any honest bundle holds: a small file must not fill the memory.
 constexpr size_t kMostBytes = size_t{4} << 30;
+constexpr size_t kMostFiles = 10'000, kLongestName = 200;
 
 // Why an entry cannot be taken; empty: it can.
 std::string refusal(const ArchiveFiles& files, const std::string& name, mode_t type) {
   if (type != AE_IFREG) return "is no plain file";
   if (name.empty() || name.front() == '/') return "has an absolute name";
+  if (files.size() >= kMostFiles) return "is one too many: no bundle of Assay holds so many files";
   std::istringstream parts(name);
   for (std::string part; std::getline(parts, part, '/');) {
     if (part.empty() || part == "." || part == "..") return "leads out of the archive";
@@ -33,6 +35,9 @@ std::string readEntries(archive* in, const std::string& where, ArchiveFiles& fil
       return where + " is no archive of Assay, or is damaged: " + archive_error_string(in);
     const char* given = archive_entry_pathname(entry);
     const std::string name = given ? given : "";
+    if (name.size() > kLongestName)
+      return where + " has a name of " + std::to_string(name.size()) +
+             " bytes: it is no bundle of Assay";
     if (const auto why = refusal(files, name, archive_entry_filetype(entry)); !why.empty())
       return where + ": the entry \"" + name + "\" " + why;
     auto& bytes = files[name];
