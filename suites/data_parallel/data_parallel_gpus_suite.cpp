@@ -5,14 +5,15 @@
 
 namespace {
 
-using namespace assay::data_parallel;
+namespace dp = assay::data_parallel;
 
 std::vector<assay::Check> checks(const assay::Options& options) {
-  const auto goldens = loadGoldens(options.goldens);
+  const auto goldens = dp::loadGoldens(options.goldens);
   const size_t gpus = assay::visibleDevices("cuda").size();
-  if (gpus < 2) return checksOf(severalGpuParts(2, goldens), "cuda:0", options, "TOO_FEW_GPUS");
+  if (gpus < 2)
+    return dp::checksOf(dp::severalGpuParts(2, goldens), "cuda:0", options, "TOO_FEW_GPUS");
   assay::poisonMemory("cuda");
-  return checksOf(severalGpuParts(gpus, goldens), "cuda:0", options);
+  return dp::checksOf(dp::severalGpuParts(gpus, goldens), "cuda:0", options);
 }
 
 }  // namespace
@@ -23,5 +24,5 @@ int main(int argc, char** argv) {
                           .testSuite = "DataParallel/SeveralGpus",
                           .test = "Conforms",
                           .checks = checks,
-                          .epilogue = printDifferences});
+                          .epilogue = dp::printDifferences});
 }

@@ -5,14 +5,14 @@
 
 namespace {
 
-using namespace assay::data_parallel;
+namespace dp = assay::data_parallel;
 
 std::vector<assay::Check> checks(const assay::Options& options) {
-  const auto goldens = loadGoldens(options.goldens);
+  const auto goldens = dp::loadGoldens(options.goldens);
   assay::poisonMemory(options.deviceKind);
   std::vector<assay::Check> all;
   for (const auto& device : assay::visibleDevices(options.deviceKind)) {
-    auto more = checksOf(oneDeviceParts(c10::Device(device), goldens), device, options);
+    auto more = dp::checksOf(dp::oneDeviceParts(c10::Device(device), goldens), device, options);
     all.insert(all.end(), std::make_move_iterator(more.begin()),
                std::make_move_iterator(more.end()));
   }
@@ -27,5 +27,5 @@ int main(int argc, char** argv) {
                           .testSuite = "DataParallel/OneDevice",
                           .test = "Conforms",
                           .checks = checks,
-                          .epilogue = printDifferences});
+                          .epilogue = dp::printDifferences});
 }

@@ -29,7 +29,7 @@ std::map<std::string, GoldenOutput> outputsOf(const json& entries, const Data& d
                                               const std::string& where) {
   std::map<std::string, GoldenOutput> all;
   for (const auto& [name, entry] : entries.items())
-    all.emplace(name, outputOf(entry, data, where + "/" + name));
+    all.emplace(name, outputOf(entry, data, std::string(where).append("/").append(name)));
   return all;
 }
 
