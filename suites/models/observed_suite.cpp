@@ -106,6 +106,7 @@ bool isGradient(const std::string& name) { return name.find("gradient/") != std:
 // Of a long table: what lies beyond its bound, and what comes nearest to it.
 std::vector<const Seen*> shortened(const std::vector<Seen>& rows, size_t count) {
   std::vector<const Seen*> kept;
+  kept.reserve(rows.size());
   for (const auto& row : rows) kept.push_back(&row);
   std::stable_sort(kept.begin(), kept.end(),
                    [](const Seen* a, const Seen* b) { return a->ratio > b->ratio; });

@@ -249,39 +249,6 @@ TEST(Question, OneTextHoldsOneQuestionAndItsAnswer) {
   EXPECT_LT(half.meanF1(), 70);
 }
 
-// Training itself, with few seeds: what costs accuracy must not pass, what is harmless must.
-class TrainingParity : public testing::Test {
- protected:
-  static std::vector<Score> trained(const Variant& variant, Planted planted) {
-    Training training;
-    training.steps = 500;
-    training.heldOut = 300;
-    std::vector<Score> scores;
-    for (uint32_t seed = 1; seed <= 3; ++seed)
-      scores.push_back(train(training, seed, variant, planted));
-    return scores;
-  }
-  static const std::vector<Score>& reference() {
-    static const auto scores = trained(onCpu("float32"), Planted::kNothing);
-    return scores;
-  }
-};
-
-TEST_F(TrainingParity, HarmlessRoundingPasses) {
-  const auto parity = compare(reference(), trained(onCpu("float64"), Planted::kNothing));
-  EXPECT_TRUE(parity.equivalent) << parity.message;
-  EXPECT_GT(parity.referenceExact, 85);
-}
-
-TEST_F(TrainingParity, WhatCostsAccuracyFails) {
-  for (const auto planted : {Planted::kUnmaskedPadding, Planted::kStaleWeights,
-                             Planted::kDropoutInEval, Planted::kLabelClamp}) {
-    const auto parity = compare(reference(), trained(onCpu("float32"), planted));
-    EXPECT_FALSE(parity.equivalent) << static_cast<int>(planted);
-    EXPECT_LT(parity.exact.difference, -0.5) << static_cast<int>(planted);
-  }
-}
-
 TEST(Observed, ChecksumsSeeASwap) {
   auto x = at::arange(1000, at::kDouble).sin();
   const double before = checksum(x);
