@@ -149,5 +149,18 @@ def close(old: tuple[bytes, bytes], new: tuple[bytes, bytes]) -> bool:
     return True
 
 
+def agrees(model: str, run: Run, old: tuple[bytes, bytes]) -> bool:
+    """Does a run in float64 give the first of the stored values, within float64's bounds? Where perturbed runs take minutes."""
+    document, tensors = json.loads(old[0]), load(old[1])
+    with machine(Machine(numpy.float64)):
+        again = run()
+    plan = Plan(model, again)
+    values = plan.pick(again)
+    if document["observations"][: len(plan.rows)] != plan.rows:
+        return False
+    stored, bound = (tensors[key][: len(values)] for key in ("values", "bound.float32_ieee"))
+    return bool((numpy.abs(values - stored) <= bound.astype(numpy.float64) * (2.0**-53 / UNIT) + numpy.spacing(numpy.abs(stored))).all())
+
+
 def named(prefix: str, results: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     return ((f"{prefix}{name}", value) for name, value in results.items())

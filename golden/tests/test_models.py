@@ -164,6 +164,16 @@ def test_close_sees_a_changed_value_and_a_changed_bound() -> None:
     assert not observe.close(old, (old[0].replace(b'"hidden": 16', b'"hidden": 17'), old[1]))
 
 
+def test_agrees_sees_another_run() -> None:
+    from golden.write import render_model
+
+    old = render_model(lstm_language_model.build)
+    w = lstm_language_model.weights()
+    tokens = lstm_language_model.Draw("lstm_language_model/inputs").integers(0, 30, 3, 9)
+    assert observe.agrees("lstm_language_model", lambda: lstm_language_model.run(w, tokens), old)
+    assert not observe.agrees("lstm_language_model", lambda: lstm_language_model.run(w, 29 - tokens), old)
+
+
 def test_masked_softmax_is_zero_where_nobody_looks() -> None:
     mask = numpy.array([True, False, True])
     p = nn.softmax(node([1.0, 50.0, 2.0]), mask).value

@@ -9,6 +9,7 @@ namespace assay::models {
 namespace {
 
 constexpr int64_t kOnCpu = 2;  // images
+constexpr int64_t kAlone = 8;  // whose layers are recomputed on the host
 
 // A convolution and the BatchNorm behind it, which may be folded into it.
 struct Unit {
@@ -155,7 +156,8 @@ Run runResnet(const ObservedModel& golden, const Variant& variant, Look look,
   formWeights(*model, form);
   auto images = golden.inputs().at("images");
   if (!variant.onGpu()) images = images.slice(0, 0, kOnCpu);
-  auto trace = Trace::recording();
+  if (look == Look::kLayers) images = images.slice(0, 0, kAlone);
+  auto trace = Trace::recording(look == Look::kLayers);
   model->forward(formed(placed(images, variant), form), trace);
   Run run;
   for (const auto& [name, value] : trace.results()) {
@@ -172,7 +174,7 @@ Run trainResnet(const ObservedModel& golden, const Variant& variant, Look look,
   auto model = made(golden, variant, form);
   formWeights(*model, form);
   model->train();
-  auto trace = Trace::recording();
+  auto trace = Trace::recording(look == Look::kLayers);
   const auto logits = model->forward(formed(inputOf(golden, "images", variant), form), trace);
   const auto loss = at::cross_entropy_loss(logits, inputOf(golden, "classes", variant));
   Results all;

@@ -48,7 +48,7 @@ at::Tensor Trace::note(const std::string& name, const at::Tensor& value) {
 
 at::Tensor Trace::alone(const std::string& name, const at::Tensor& value, LayerBound bound,
                         std::function<Reference()> reference) {
-  if (state_)
+  if (state_ && state_->keepLayers)
     state_->layers.push_back({prefix_ + name, value.detach(), bound, std::move(reference)});
   return value;
 }

@@ -34,7 +34,12 @@ struct Layer {
 class Trace {
  public:
   static Trace silent() { return {nullptr, "", false}; }
-  static Trace recording() { return {std::make_shared<State>(), "", true}; }
+  // `layers`: keep every layer's input for its reference, too; a large model's take much memory.
+  static Trace recording(bool layers = true) {
+    Trace trace(std::make_shared<State>(), "", true);
+    trace.state_->keepLayers = layers;
+    return trace;
+  }
 
   // The same trace, names behind `name` and a dot.
   [[nodiscard]] Trace under(const std::string& name) const {
@@ -58,6 +63,7 @@ class Trace {
   struct State {
     Results results;
     std::vector<Layer> layers;
+    bool keepLayers = true;
   };
   Trace(std::shared_ptr<State> state, std::string prefix, bool noting)
       : state_(std::move(state)), prefix_(std::move(prefix)), noting_(noting) {}

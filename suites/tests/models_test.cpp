@@ -270,6 +270,11 @@ TEST(Observed, ARunThatGivesLessOrMoreIsRefused) {
   EXPECT_THROW(golden.compare(other, onCpu("float32")), std::logic_error);
 }
 
+TEST(Observed, WhatIsNoObservedModelIsRefused) {
+  EXPECT_THROW(goldenOf("no_such_model"), GoldenError);
+  EXPECT_THROW(goldenOf("mutated_lenet"), GoldenError);  // a model of another kind
+}
+
 TEST(Observed, ANaNIsBeyondEveryBound) {
   const auto golden = goldenOf("multi_view_transformer");
   auto results = trainSteps(golden, onCpu("float32"), Look::kResults).results;
