@@ -268,12 +268,13 @@ def build(store):
         if (numpy.floor(rounded) != goldens["floor"]).any():
             raise ValueError(f"mutated_lenet/fc2: {name} rounds an element to the other side of an integer")
     free = {f"{d}_{m}": bounds(w, goldens, image, m, d) for d, m in (("float32", "ieee"), ("float32", "tf32"), ("float64", "ieee"))}
-    kept = {}  # bytes → key: relu's bounds are those of the layer before
+    kept = {}  # shape and bytes → key: relu's bounds are those of the layer before
 
     def once(key, array):
-        if array.tobytes() not in kept:
-            kept[array.tobytes()] = store(key, array)
-        return kept[array.tobytes()]
+        same = array.shape, array.tobytes()
+        if same not in kept:
+            kept[same] = store(key, array)
+        return kept[same]
 
     x, layers = image, []
     for name, schema, args, weight in LAYERS:

@@ -124,10 +124,11 @@ TEST(Filled, NewMemoryIsFilledAndWithoutTheSettingItIsNot) {
     for (const char* dtype : {"float32", "float64", "int64", "bool"}) {
       const Variant variant{.device = "cpu", .dtype = dtype};
       EXPECT_EQ(runFilled(call, variant).status, Status::kPassed) << call << " " << dtype;
-      const auto off = runFilled(call, variant, false);
-      EXPECT_EQ(off.status, Status::kFailed) << call << " " << dtype;
-      EXPECT_NE(off.message.find("are not filled"), std::string::npos);
     }
+    // Memory that another test poisoned holds NaN and true, but not the largest integer.
+    const auto off = runFilled(call, {.device = "cpu", .dtype = "int64"}, false);
+    EXPECT_EQ(off.status, Status::kFailed) << call;
+    EXPECT_NE(off.message.find("are not filled"), std::string::npos);
   }
 }
 
