@@ -84,8 +84,12 @@ Record runFilled(const std::string& call, const Variant& variant, bool fill) {
   const FillGuard filling(fill);
   const auto options =
       at::TensorOptions(scalarType(variant.dtype)).device(c10::Device(variant.device));
-  // The allocator hands the same memory out again, so that contents which nobody wrote are zeros.
-  for (int k = 0; k < 4; ++k) at::zeros({kRows, kColumns}, options);
+  // The allocator hands the same memory out again, so that contents which nobody wrote are zeros:
+  // in all blocks of this size that an earlier check may have left full.
+  {
+    std::vector<at::Tensor> zeros;
+    for (int k = 0; k < 32; ++k) zeros.push_back(at::zeros({kRows, kColumns}, options));
+  }
   const auto made = calls().at(call)(options);
   record.what = "output 0";
   record.verdict.checked = made.numel();
