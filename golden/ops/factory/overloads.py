@@ -35,8 +35,8 @@ def numbers(**arguments):
 ENDS = ((0.0, 1.0, 2), (-3.0, 7.0, 11), (1.0, -1.0, 17), (0.0, 100.0, 67))
 for first, other in (("Tensor", "Tensor"), ("Tensor", "Scalar"), ("Scalar", "Tensor")):
     for name, ends, more in (("linspace", ENDS, {}), ("logspace", ((-2.0, 3.0, 6), (0.0, 5.0, 17)), {"base": 2.0})):
-        calls = [({"start": numpy.array(a) if first == "Tensor" else a, "end": numpy.array(b) if other == "Tensor" else b, "steps": n, "dtype": "tested", **more}, {}) for a, b, n in ends]
-        like(f"{name}.{first}_{other}", name, calls, lambda dtype=None, **a: numbers(**a))
+        calls = [({"start": numpy.array(a) if first == "Tensor" else a, "end": numpy.array(b) if other == "Tensor" else b, "steps": n, "dtype": "tested", "device": "tested", **more}, {}) for a, b, n in ends]
+        like(f"{name}.{first}_{other}", name, calls, lambda dtype=None, device=None, **a: numbers(**a))
 like("arange", "arange_start_step", [({"end": e}, {}) for e in (5.0, 2.5, 67.0)], lambda end: {"start": 0.0, "end": end, "step": 1.0})
 like("arange.start", "arange_start_step", [({"start": a, "end": b}, {}) for a, b in ((1.0, 4.0), (-2.5, 3.0), (1000.0, 1033.0))], lambda start, end: {"start": start, "end": end, "step": 1.0})
 like("eye", "eye_m", [({"n": n}, {}) for n in (1, 3, 17)], lambda n: {"n": n, "m": n})

@@ -182,7 +182,8 @@ def stft_cases(centred):
 
 
 for overload, centred in (("", False), (".center", True)):
-    operator = Operator(f"aten::stft{overload}", tolerance=BOUND, modes=MODES)
+    # the gradient of overlapping frames is added up by index_add, whose order on CUDA is free
+    operator = Operator(f"aten::stft{overload}", tolerance=BOUND, modes=MODES, nondeterministic=("cuda.backward",))
     operator.reference(stft)
     operator.second(stft_second)
     operator.scale(stft_scale)
