@@ -28,8 +28,9 @@ def poisoned(draw, n):
         yield "all", numpy.full((n, n), numpy.nan)
 
 
-def demand_nan(operator, argument, answers, sizes=(2, 3, 5), places=("beside", "first", "last", "all"), dtypes=None, **given):
-    """Adds the cases to an operator. `answers(n)`: its Outs for n rows; `given`: further arguments, functions of the Draw and of n where they are tensors."""
+def demand_nan(operator, argument, answers, sizes=(2, 3, 5), places=("beside", "first", "last", "all"), dtypes=None, prefix="", **given):
+    """Adds the cases to an operator. `answers(n)`: its Outs for n rows; `given`: further arguments, functions of the Draw and of n where they are tensors;
+    `prefix`: for the names of the cases, where an operator is asked more than once."""
     reference, second, cases = operator.reference_function, operator.second_function, operator.case_function
 
     def or_nan(function, found):
@@ -45,7 +46,7 @@ def demand_nan(operator, argument, answers, sizes=(2, 3, 5), places=("beside", "
             for label, a in poisoned(draw, n):
                 if label in places:
                     more = {k: v(draw, n) if callable(v) else v for k, v in given.items()}
-                    yield Case(f"nan_{label}_{n}x{n}", args={argument: a, **more}, expect="nan_or_error", backward=False, dtypes=dtypes, modes=["layouts"], source="pytorch#173638", note=NOTE)
+                    yield Case(f"{prefix}nan_{label}_{n}x{n}", args={argument: a, **more}, expect="nan_or_error", backward=False, dtypes=dtypes, modes=["layouts"], source="pytorch#173638", note=NOTE)
 
     operator.reference_function = or_nan(reference, answers)
     operator.second_function = or_nan(second, lambda n: [None] * len(answers(n)))

@@ -5,6 +5,7 @@ import numpy
 from golden import Case, Out, conditioned
 from golden import numpy_ad as np
 from golden.ops.linalg._matrix import batched, cholesky_factor, elimination, flipped, half, inv, swaps, transpose
+from golden.ops.linalg._nan import aside, demand_nan, nothing_but_nan
 from golden.table import Table
 
 MODES = ("layouts", "deterministic", "threads")
@@ -227,6 +228,10 @@ add("linalg_inv_ex", lambda A: (inv(A), info(A.shape)), lambda A: (numpy.linalg.
 add("linalg_solve_ex", lambda A, B, left=True: (np.matmul(inv(A), B) if left else np.matmul(B, inv(A)), info(A.shape)),
     lambda A, B, left=True: (numpy.linalg.solve(A, B) if left else transpose(numpy.linalg.solve(transpose(A), transpose(B))), no_errors(A.shape)),
     lambda draw: [Case(f"{name(s)}_left{int(left)}", A=draw.normal(*s) + 3 * numpy.eye(s[-1]), B=draw.normal(*s[:-1], 2) if left else draw.normal(*s[:-2], 2, s[-1]), left=left) for s in SIZES for left in (True, False)])
+
+for name_ex, answers, given in (("linalg_inv_ex", lambda n: [nothing_but_nan((n, n)), aside()], {}),
+                                ("linalg_solve_ex", lambda n: [nothing_but_nan((n, 2)), aside()], {"B": lambda draw, n: draw.normal(n, 2)})):
+    demand_nan(next(o for o in operators if o.name == name_ex), "A", answers, **given)
 
 
 def unpacked(LU_data, LU_pivots):

@@ -552,3 +552,8 @@ demand_nan(solver, "A", lambda n: [nothing_but_nan((n, 2))], B=lambda draw, n: d
 for operator in operators:
     if operator.name in ("matrix_exp", "linalg_matrix_exp"):
         demand_nan(operator, "self", lambda n: [nothing_but_nan((n, n))])
+    if operator.name in ("linalg_det", "logdet", "linalg_slogdet"):  # one matrix by itself: its LU is another routine than a batch's
+        argument, answer = "self" if operator.name == "logdet" else "A", [nothing_but_nan(())]
+        answers = [aside(), *answer] if operator.name == "linalg_slogdet" else answer
+        demand_nan(operator, argument, lambda n, answers=answers: answers)
+        demand_nan(operator, argument, lambda n, answers=answers: answers, sizes=(1,), places=("all",))

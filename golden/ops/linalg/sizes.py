@@ -78,6 +78,8 @@ for schema, orders in (("linalg_matrix_norm", ORDERS), ("linalg_matrix_norm.str_
     spelled = orders is NAMES
     add(schema, lambda self, ord, dim=(-2, -1), keepdim=False: in_axes(self, ord, dim, keepdim), lambda self, ord, dim=(-2, -1), keepdim=False: numpy_norm(self, ord, dim, keepdim),
         lambda draw, o=orders, s=spelled: norm_cases(o, "ord", s)(draw))
+    for order in orders:
+        demand_nan(operators[-1], "self", lambda n: [nothing_but_nan(())], sizes=(3,), prefix=f"{order}_".replace("-", "m"), ord=order, dim=(-2, -1))
 
 
 def cond(self, p=None):
