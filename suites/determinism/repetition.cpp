@@ -20,6 +20,8 @@ at::Tensor bits(const at::Tensor& tensor) {
       return flat.view(at::kLong);
     case 4:
       return flat.view(at::kInt);
+    case 2:
+      return flat.view(at::kShort);
     default:
       return flat;
   }
@@ -29,8 +31,8 @@ at::Tensor bits(const at::Tensor& tensor) {
 at::Tensor ordered(const at::Tensor& tensor) {
   auto raw = bits(tensor).to(at::kLong);
   if (!tensor.is_floating_point()) return raw;
-  const int64_t top = tensor.scalar_type() == at::kDouble ? std::numeric_limits<int64_t>::min()
-                                                          : -(int64_t{1} << 31);
+  const int64_t top = tensor.element_size() == 8 ? std::numeric_limits<int64_t>::min()
+                                                 : -(int64_t{1} << (8 * tensor.element_size() - 1));
   return at::where(raw < 0, top - raw, raw);
 }
 
