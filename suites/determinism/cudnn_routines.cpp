@@ -6,6 +6,7 @@
 #include <c10/cuda/CUDAStream.h>
 
 #include "fixtures/variant.h"
+#include "suites/determinism/capture.h"
 #include "suites/determinism/cudnn_handle.h"
 #include "suites/determinism/routine.h"
 #include "suites/determinism/verdict.h"
@@ -20,14 +21,19 @@ at::Tensor drawn(const std::vector<int64_t>& shape, int key, at::ScalarType dtyp
 namespace {
 
 Record runRoutine(const Routine& routine, const std::string& device, at::ScalarType dtype,
-                  bool smoke) {
+                  bool smoke, bool graph) {
   const c10::cuda::CUDAGuard guard(c10::Device(device).index());
   Record record;
-  record.details["row"] = routine.algorithm + (dtype == at::kDouble ? ", float64" : ", float32");
+  record.details["row"] = routine.algorithm + (graph ? ", graph" : "") +
+                          (dtype == at::kDouble ? ", float64" : ", float32");
   try {
     const Subject subject{.promise = routine.promised ? "equal bits" : "may vary",
                           .source = "cuDNN's documentation, \"Reproducibility (Determinism)\"",
                           .call = routine.prepare(dtype)};
+    if (graph) {
+      judgeReplayed(record, subject, smoke);
+      return record;
+    }
     const auto first = subject.call();
     record.status = Status::kPassed;
     for (const auto& output : first) {
@@ -56,10 +62,12 @@ std::vector<Check> routineChecks(const std::string& device, bool smoke) {
       if (smoke && dtype == at::kDouble) continue;
       const Variant variant{.device = device,
                             .dtype = dtype == at::kDouble ? "float64" : "float32"};
-      Check check = checkOf(routine.name, routine.algorithm, variant);
-      check.smoke = true;
-      check.run = [=] { return runRoutine(routine, device, dtype, smoke); };
-      checks.push_back(std::move(check));
+      for (const bool graph : {false, true}) {
+        Check check = checkOf(routine.name, routine.algorithm + (graph ? "_graph" : ""), variant);
+        check.smoke = true;
+        check.run = [=] { return runRoutine(routine, device, dtype, smoke, graph); };
+        checks.push_back(std::move(check));
+      }
     }
   }
   return checks;

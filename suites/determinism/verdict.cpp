@@ -1,15 +1,18 @@
 #include "suites/determinism/verdict.h"
 
+#include <ATen/ATen.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <limits>
 #include <map>
 
+#include "fixtures/core/sha256.h"
+
 namespace assay::determinism {
 namespace {
 
-constexpr double kMiss = 1e-3;
 constexpr int64_t kFew = 24;  // runs of the other kinds of repetition
 
 std::string verdictOf(const Subject& subject, bool varies) {
@@ -17,43 +20,73 @@ std::string verdictOf(const Subject& subject, bool varies) {
   return varies ? "VARIES" : "STABLE, not promised";
 }
 
+std::string digestOf(const std::vector<at::Tensor>& outputs) {
+  std::string bytes;
+  for (const auto& output : outputs) {
+    const auto host = output.detach().to(at::kCPU).contiguous();
+    bytes.append(static_cast<const char*>(host.const_data_ptr()), host.nbytes());
+  }
+  return sha256Hex(bytes);
+}
+
 }  // namespace
 
-void judge(Record& record, const Subject& subject, const std::vector<at::Tensor>& first,
-           bool smoke) {
+double rateOf(bool gpu, bool smoke) {
   // A CPU has no streams, and its threads race seldom but coarsely: fewer runs do.
+  return smoke ? 0.2 : gpu ? 0.02 : 0.1;
+}
+
+std::vector<Measured> repeatAll(const Call& call, const std::vector<at::Tensor>& first,
+                                bool smoke) {
   const bool gpu = first.at(0).is_cuda();
-  const double rate = smoke ? 0.2 : gpu ? 0.02 : 0.1;
-  const int64_t runs = runsFor(rate, kMiss);
+  const int64_t runs = runsFor(rateOf(gpu, smoke), kMiss);
+  std::vector<Measured> seen;
+  for (const Kind kind : {Kind::kAgain, Kind::kOtherStream, Kind::kMoved, Kind::kUnderLoad}) {
+    if (!gpu && kind != Kind::kAgain && kind != Kind::kMoved) continue;
+    const int64_t count = kind == Kind::kAgain ? runs : std::min(runs, kFew);
+    seen.push_back({std::string(kindName(kind)), repeat(call, first, count, kind), nullptr});
+  }
+  return seen;
+}
+
+void conclude(Record& record, const Subject& subject, const std::vector<at::Tensor>& first,
+              const std::vector<Measured>& seen, double rate) {
   nlohmann::json kinds;
   bool varies = false;
   std::string told;
   int64_t total = 0;
-  for (const Kind kind : {Kind::kAgain, Kind::kOtherStream, Kind::kMoved, Kind::kUnderLoad}) {
-    if (!gpu && kind != Kind::kAgain && kind != Kind::kMoved) continue;
-    const Spread spread =
-        repeat(subject.call, first, kind == Kind::kAgain ? runs : std::min(runs, kFew), kind);
+  for (const auto& [kind, spread, more] : seen) {
     total += spread.runs;
-    kinds[std::string(kindName(kind))] = spread.json();
+    kinds[kind] = spread.json();
+    kinds[kind]["miss_probability"] = missProbability(rate, spread.runs);
+    if (!more.is_null()) kinds[kind].update(more);
     if (!spread.differing) continue;
     varies = true;
     if (told.empty())
       told = std::to_string(spread.differing) + " of " + std::to_string(spread.runs) + " runs (" +
-             std::string(kindName(kind)) + ") give other bits than the first";
+             kind + ") give other bits than the first";
   }
   const std::string verdict = verdictOf(subject, varies);
-  record.details["determinism"] = {{"verdict", verdict},
-                                   {"promise", subject.promise},
-                                   {"source", subject.source},
-                                   {"runs", total},
-                                   {"rate", rate},
-                                   {"miss_probability", missProbability(rate, runs)},
-                                   {"kinds", kinds}};
+  record.details["determinism"] = {
+      {"verdict", verdict},
+      {"promise", subject.promise},
+      {"source", subject.source},
+      {"runs", total},
+      {"rate", rate},
+      {"miss_probability", missProbability(rate, seen.at(0).spread.runs)},
+      {"kinds", kinds}};
   if (!record.verdict.checked) record.verdict.checked = total;
+  if (subject.promise == "equal bits") record.sha256 = digestOf(first);
   if (verdict != "BROKEN PROMISE") return;
   record.status = Status::kFailed;
   record.message += (record.message.empty() ? "" : "; ") + std::string("BROKEN PROMISE: ") + told +
                     ", but equal bits are promised (" + subject.source + ")";
+}
+
+void judge(Record& record, const Subject& subject, const std::vector<at::Tensor>& first,
+           bool smoke) {
+  conclude(record, subject, first, repeatAll(subject.call, first, smoke),
+           rateOf(first.at(0).is_cuda(), smoke));
 }
 
 namespace {
@@ -86,6 +119,24 @@ struct Line {
   }
 };
 
+// Which bits a condition changed that nobody promised to leave alone: "aligned: sum 16 bytes, …".
+void printChanges(const std::vector<Record>& records) {
+  std::map<std::string, std::string> told;
+  for (const auto& record : records) {
+    if (!record.details.is_object() || !record.details.contains("determinism")) continue;
+    for (const auto& [kind, one] : record.details["determinism"]["kinds"].items()) {
+      if (!one.contains("changed")) continue;
+      for (const auto& [where, change] : one.at("changed").items())
+        told[kind] += "\n  " + record.operatorName + ", " +
+                      record.details["row"].get<std::string>() + ": " + where + ", " +
+                      change["elements"].dump() + " elements, by " + change["ulp"].dump() + " ulp";
+    }
+  }
+  for (const auto& [kind, text] : told)
+    std::printf("Other bits than without it, promised by nobody (%s):%s\n", kind.c_str(),
+                text.c_str());
+}
+
 }  // namespace
 
 void printTable(const std::vector<Record>& records) {
@@ -109,6 +160,7 @@ void printTable(const std::vector<Record>& records) {
     else
       std::printf("%5s  %s\n", "", line.seen().c_str());
   }
+  printChanges(records);
   for (const auto& [verdict, count] : totals)
     std::printf("%s: %lld\n", verdict.c_str(), static_cast<long long>(count));
   if (!totals.contains("VARIES") && !totals.contains("BROKEN PROMISE"))

@@ -17,10 +17,30 @@ struct Subject {
   Call call;
 };
 
-// Runs the subject again in every kind of repetition and says in `record` what came of it: fails it
-// where equal bits were promised and others came. `first`: what the first call wrote. Enough runs
-// that a call which differs in 1 of 50 (on a CPU 1 of 10, in a smoke test 1 of 5) is missed with a
-// probability below 1e-3.
+// One kind of repetition ("again", "aligned") and what came of it. `more`: what is reported beside
+// it and promised by nobody, or null.
+struct Measured {
+  std::string kind;
+  Spread spread;
+  nlohmann::json more;
+};
+
+// The share of differing runs that must not be missed (1 of 50; on a CPU 1 of 10, in a smoke test
+// 1 of 5), and the probability with which it may be.
+double rateOf(bool gpu, bool smoke);
+inline constexpr double kMiss = 1e-3;
+
+// The call again in every kind of repetition that needs nothing but the call; "again" so often that
+// rateOf is met.
+std::vector<Measured> repeatAll(const Call& call, const std::vector<at::Tensor>& first, bool smoke);
+
+// Says in `record` what came of the repetitions: fails it where equal bits were promised and others
+// came. `first`: what the first call wrote; its digest is recorded where equal bits are promised,
+// so that `assay gate` compares processes. `rate`: what the first kind was repeated for.
+void conclude(Record& record, const Subject& subject, const std::vector<at::Tensor>& first,
+              const std::vector<Measured>& seen, double rate);
+
+// repeatAll and conclude.
 void judge(Record& record, const Subject& subject, const std::vector<at::Tensor>& first,
            bool smoke);
 

@@ -9,6 +9,7 @@
 #include "fixtures/core/sha256.h"
 #include "fixtures/core/text.h"
 #include "tools/assay/commands.h"
+#include "tools/assay/determinism_words.h"
 #include "tools/assay/goldens.h"
 #include "tools/assay/records.h"
 #include "tools/assay/words.h"
@@ -194,6 +195,8 @@ int explain(const ExplainOptions& options) {
   row("verdict", check.message);
   row("reason", check.reason);
   printFigures(check, record);
+  for (const auto& [name, text] : determinismInWords(record.value("details", json())))
+    row(name, text);
   printWorst(record);
   if (const json details = record.value("details", json()); !details.is_null())
     std::cout << "\ndetails " << details.dump(2) << "\n";

@@ -12,6 +12,7 @@
 
 #include "fixtures/core/command.h"
 #include "fixtures/core/files.h"
+#include "tools/assay/determinism_words.h"
 #include "tools/assay/goldens.h"
 #include "tools/assay/records.h"
 #include "tools/assay/words.h"
@@ -326,6 +327,29 @@ TEST_F(AssayTest, ExplainsWhatNoGoldenKnows) {
   add(line);
   expect("explain no_such", 0,
          {"CRASHED", "killed by SIGSEGV", "no element was compared", "conv1"});
+}
+
+TEST_F(AssayTest, ExplainsWhatDeterminismCanAndCannotExplain) {
+  json line = record("repeated_training__small__cpu_float32_forward", "PASSED");
+  const json spread{{"runs", 10}, {"differing", 0}};
+  line["details"]["determinism"] = {{"verdict", "STABLE"}, {"promise", "equal bits"},
+                                    {"source", "a page"},  {"kinds", {{"again", spread}}},
+                                    {"rate", 0.5},         {"miss_probability", 0.00098}};
+  add(line);
+  expect("explain repeated_training", 0,
+         {"promise     equal bits (a page)", "STABLE, 0 of 10 runs differ (again)",
+          "differs in 50 % of its runs is missed with probability 0.00098"});
+  const json distance{{"losses", {1e-8, 1.5e-7}}, {"parameters", 3e-7}};
+  line["details"]["training"] = {{"distances", {{"cpu_float32", distance}}},
+                                 {"growth", {{"losses", {8e-8, 4e-8, 3e-8, 2e-8, 9e-8}}}}};
+  line["test"] = kPrefix + std::string("trained__small__cpu");
+  add(line);
+  expect("explain trained", 0,
+         {"from the CPU's float32: 1.5e-07 in the last loss, 3e-07 in the weights",
+          "8e-08 behind step 1, 9e-08 behind step 5", "32 % against 43 %", "padding", "dropout",
+          "position_beyond_the_sequence"});
+  EXPECT_TRUE(determinismInWords(json()).empty());
+  EXPECT_TRUE(determinismInWords({{"rows", json::array()}}).empty());
 }
 
 TEST_F(AssayTest, ANameIsWholeOrUnique) {
