@@ -83,12 +83,12 @@ void widen(Spread& all, const Spread& one) {
 
 // Inputs at other addresses. Each alignment must repeat itself. That two alignments agree is
 // promised by nobody (a library may choose a kernel by alignment): reported.
-Measured aligned(const AtenRow& row, const Variant& variant, const std::vector<at::Tensor>& first,
+Repeated aligned(const AtenRow& row, const Variant& variant, const std::vector<at::Tensor>& first,
                  bool smoke) {
   const std::vector<int64_t> offsets =
       smoke ? std::vector<int64_t>{16}
             : std::vector<int64_t>{16, 32, 48, 64, 96, 128, 192, 256, 272};
-  Measured seen{.kind = "aligned", .spread = {}, .more = {{"changed", nlohmann::json::object()}}};
+  Repeated seen{.kind = "aligned", .spread = {}, .more = {{"changed", nlohmann::json::object()}}};
   for (const auto offset : offsets) {
     const auto call = callOf(row, variant, {.offset = offset});
     const auto there = call();
@@ -100,14 +100,14 @@ Measured aligned(const AtenRow& row, const Variant& variant, const std::vector<a
 }
 
 // cuDNN's benchmark may choose another algorithm: reported. What it chose must repeat itself.
-Measured benchmarked(const Variant& variant, const Call& call, const std::vector<at::Tensor>& first,
+Repeated benchmarked(const Variant& variant, const Call& call, const std::vector<at::Tensor>& first,
                      bool smoke) {
   Variant mode = variant;
   mode.benchmark = true;
   const ModeGuard guard(mode, false);
   call();  // chooses
   const auto chosen = call();
-  Measured seen{.kind = "benchmark",
+  Repeated seen{.kind = "benchmark",
                 .spread = repeat(call, chosen, smoke ? 4 : 24, Kind::kAgain),
                 .more = {{"changed", nlohmann::json::object()}}};
   const auto change = changeOf(chosen, first);
@@ -141,9 +141,9 @@ Call callOf(const AtenRow& row, const Variant& variant, const Form& form) {
   };
 }
 
-std::vector<Measured> otherConditions(const AtenRow& row, const Variant& variant, const Call& call,
+std::vector<Repeated> otherConditions(const AtenRow& row, const Variant& variant, const Call& call,
                                       const std::vector<at::Tensor>& first, bool smoke) {
-  std::vector<Measured> seen;
+  std::vector<Repeated> seen;
   const auto other = callOf(row, variant, {.otherShape = true});
   const Call behind = [&] {
     other();

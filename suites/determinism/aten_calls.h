@@ -20,7 +20,7 @@ Call callOf(const AtenRow& row, const Variant& variant, const Form& form = {});
 
 // The call after another shape was run in between (libraries keep plans and choices by shape), with
 // inputs at other alignments, and, for what cuDNN benchmarks, with its benchmark on.
-std::vector<Measured> otherConditions(const AtenRow& row, const Variant& variant, const Call& call,
+std::vector<Repeated> otherConditions(const AtenRow& row, const Variant& variant, const Call& call,
                                       const std::vector<at::Tensor>& first, bool smoke);
 
 }  // namespace assay::determinism

@@ -9,12 +9,12 @@
 namespace {
 
 using assay::Variant;
-using namespace assay::determinism;
+namespace determinism = assay::determinism;
 
 std::vector<assay::Check> checksOf(const assay::Options& options) {
   std::vector<assay::Check> checks;
   for (const auto& device : assay::visibleDevices(options.deviceKind)) {
-    for (const auto& row : atenRows()) {
+    for (const auto& row : determinism::atenRows()) {
       for (const char* dtype : {"float32", "float64"}) {
         if (options.smoke && std::string(dtype) == "float64") continue;
         for (const bool deterministic : {false, true}) {
@@ -23,24 +23,28 @@ std::vector<assay::Check> checksOf(const assay::Options& options) {
           auto check = assay::checkOf(row.name, row.item().name, variant);
           check.overload = row.overload;
           check.smoke = true;
-          check.run = [=, smoke = options.smoke] { return runRow(row, variant, smoke); };
+          check.run = [=, smoke = options.smoke] {
+            return determinism::runRow(row, variant, smoke);
+          };
           checks.push_back(check);
           if (!variant.onGpu()) continue;
           check = assay::checkOf(row.name, row.item().name + "_graph", variant);
           check.overload = row.overload;
           check.smoke = deterministic;  // what is promised
-          check.run = [=, smoke = options.smoke] { return runReplayed(row, variant, smoke); };
+          check.run = [=, smoke = options.smoke] {
+            return determinism::runReplayed(row, variant, smoke);
+          };
           checks.push_back(std::move(check));
         }
       }
     }
-    for (const auto& name : fillingCalls()) {
+    for (const auto& name : determinism::fillingCalls()) {
       for (const char* dtype : {"float32", "float64", "int64", "bool"}) {
         Variant variant{.device = device, .dtype = dtype};
         variant.deterministic = true;
         auto check = assay::checkOf(name, "fill_uninitialized_memory", variant);
         check.smoke = true;
-        check.run = [=] { return runFilled(name, variant); };
+        check.run = [=] { return determinism::runFilled(name, variant); };
         checks.push_back(std::move(check));
       }
     }
@@ -56,5 +60,5 @@ int main(int argc, char** argv) {
                           .testSuite = "Determinism/AtenContractTest",
                           .test = "KeepsItsPromise",
                           .checks = checksOf,
-                          .epilogue = printTable});
+                          .epilogue = determinism::printTable});
 }

@@ -23,17 +23,19 @@ at::Tensor placed(const at::Tensor& host, const Variant& variant) {
   return typed.clone().to(c10::Device(variant.device));
 }
 
-torch::nn::Conv2d convolutionOf(int64_t inputs, int64_t outputs, bool bias) {
-  return torch::nn::Conv2d(torch::nn::Conv2dOptions(inputs, outputs, 3).padding(1).bias(bias));
+torch::nn::Conv2dOptions threeByThree(int64_t inputs, int64_t outputs, bool bias) {
+  return torch::nn::Conv2dOptions(inputs, outputs, 3).padding(1).bias(bias);
 }
 
 struct NetworkImpl : torch::nn::Module {
   explicit NetworkImpl(const nlohmann::json& config) {
     const int64_t channels = config.at("channels");
-    convolution1 = register_module("convolution1",
-                                   convolutionOf(config.at("image_channels"), channels, false));
+    convolution1 = register_module(
+        "convolution1",
+        torch::nn::Conv2d(threeByThree(config.at("image_channels"), channels, false)));
     norm = register_module("norm", torch::nn::BatchNorm2d(channels));
-    convolution2 = register_module("convolution2", convolutionOf(channels, channels, true));
+    convolution2 =
+        register_module("convolution2", torch::nn::Conv2d(threeByThree(channels, channels, true)));
     embedding = register_module("embedding",
                                 torch::nn::Embedding(config.at("tokens").get<int64_t>(), channels));
     head = register_module("head", torch::nn::Linear(channels, config.at("classes")));

@@ -19,7 +19,7 @@ struct Subject {
 
 // One kind of repetition ("again", "aligned") and what came of it. `more`: what is reported beside
 // it and promised by nobody, or null.
-struct Measured {
+struct Repeated {
   std::string kind;
   Spread spread;
   nlohmann::json more;
@@ -32,13 +32,13 @@ inline constexpr double kMiss = 1e-3;
 
 // The call again in every kind of repetition that needs nothing but the call; "again" so often that
 // rateOf is met.
-std::vector<Measured> repeatAll(const Call& call, const std::vector<at::Tensor>& first, bool smoke);
+std::vector<Repeated> repeatAll(const Call& call, const std::vector<at::Tensor>& first, bool smoke);
 
 // Says in `record` what came of the repetitions: fails it where equal bits were promised and others
 // came. `first`: what the first call wrote; its digest is recorded where equal bits are promised,
 // so that `assay gate` compares processes. `rate`: what the first kind was repeated for.
 void conclude(Record& record, const Subject& subject, const std::vector<at::Tensor>& first,
-              const std::vector<Measured>& seen, double rate);
+              const std::vector<Repeated>& seen, double rate);
 
 // repeatAll and conclude.
 void judge(Record& record, const Subject& subject, const std::vector<at::Tensor>& first,
