@@ -22,8 +22,8 @@ constexpr std::array kNames{"conv1",   "act1", "pool1", "conv2", "act2", "pool2"
 constexpr int64_t kImages = 2, kSide = 28, kClasses = 10;
 
 const std::set<std::string>& steps() {
-  static const std::set<std::string> kSteps{"floor",     "round",  "sign", "heaviside",
-                                            "argmax",    "topk",   "ceil", "fake_quantize"};
+  static const std::set<std::string> kSteps{"floor",  "round", "sign", "heaviside",
+                                            "argmax", "topk",  "ceil", "fake_quantize"};
   return kSteps;
 }
 
@@ -161,9 +161,10 @@ std::vector<int64_t> MutantLayer::outputShape(const std::vector<int64_t>& input)
   std::vector<int64_t> shape{input[0], isConvolution() ? size : input[1]};
   for (size_t axis = 0; axis < 2; ++axis) {
     const int64_t reach = dilation[axis] * (kernel[axis] - 1), n = input[axis + 2];
-    shape.push_back(op == "conv_transpose2d" ? (n - 1) * stride[axis] - 2 * padding[axis] + reach +
-                                                   outputPadding[axis] + 1
-                                             : (n + 2 * padding[axis] - reach - 1) / stride[axis] + 1);
+    shape.push_back(op == "conv_transpose2d"
+                        ? (n - 1) * stride[axis] - 2 * padding[axis] + reach + outputPadding[axis] +
+                              1
+                        : (n + 2 * padding[axis] - reach - 1) / stride[axis] + 1);
   }
   return shape;
 }
@@ -183,7 +184,9 @@ Mutant parseMutant(const nlohmann::json& json) {
     const std::string name = kNames.at(k);
     mutant.layers.push_back(parseLayer(layers.at(k), name, mutant.name + "/" + name));
     const auto& layer = mutant.layers.back();
-    const auto positive = [](const Pair& pair) { return pair.size() == 2 && pair[0] > 0 && pair[1] > 0; };
+    const auto positive = [](const Pair& pair) {
+      return pair.size() == 2 && pair[0] > 0 && pair[1] > 0;
+    };
     if (!positive(layer.kernel) || !positive(layer.stride) || !positive(layer.dilation) ||
         layer.padding.size() != 2 || layer.outputPadding.size() != 2 || layer.groups < 1 ||
         shape[1] % layer.groups != 0 || layer.k < 1 || (layer.isStep() && layer.k >= shape[1]))
@@ -208,16 +211,15 @@ MutantNet::MutantNet(const Mutant& mutant, const Variant& variant) {
       layers_.emplace_back([module = register_module(layer.name, torch::nn::Linear(second, first))](
                                const at::Tensor& x) mutable { return module->forward(x); });
     } else if (layer.op == "conv2d") {
-      auto module = register_module(
-          layer.name, torch::nn::Conv2d(convolutionOptions<torch::nn::Conv2dOptions>(
-                          layer, second * layer.groups)));
+      auto module = register_module(layer.name,
+                                    torch::nn::Conv2d(convolutionOptions<torch::nn::Conv2dOptions>(
+                                        layer, second * layer.groups)));
       layers_.emplace_back([module](const at::Tensor& x) mutable { return module->forward(x); });
     } else {
       auto module = register_module(
-          layer.name,
-          torch::nn::ConvTranspose2d(
-              convolutionOptions<torch::nn::ConvTranspose2dOptions>(layer, first).output_padding(
-                  layer.outputPadding)));
+          layer.name, torch::nn::ConvTranspose2d(
+                          convolutionOptions<torch::nn::ConvTranspose2dOptions>(layer, first)
+                              .output_padding(layer.outputPadding)));
       layers_.emplace_back([module](const at::Tensor& x) mutable { return module->forward(x); });
     }
   }

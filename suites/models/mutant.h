@@ -1,5 +1,6 @@
-// A mutated LeNet, built from its description in golden/data/models/mutation_sweep.json: the layers,
-// the weights, images and labels that both sides draw by name, and LibTorch's modules for them.
+// A mutated LeNet, built from its description in golden/data/models/mutation_sweep.json: the
+// layers, the weights, images and labels that both sides draw by name, and LibTorch's modules for
+// them.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -18,13 +19,13 @@ namespace assay::models {
 using Pair = std::vector<int64_t>;  // along the height and the width
 
 struct MutantLayer {
-  std::string name;      // "conv1", "act1", …
-  std::string op;        // "conv_transpose2d", "floor", …
-  int64_t size = 0;      // output channels or features
+  std::string name;                                       // "conv1", "act1", …
+  std::string op;                                         // "conv_transpose2d", "floor", …
+  int64_t size = 0;                                       // output channels or features
   Pair kernel, stride, padding, dilation, outputPadding;  // pooling: the same number twice
   int64_t groups = 1;
-  int64_t k = 1;         // topk
-  double parameter = 0;  // elu's alpha, leaky_relu's slope, fake_quantize's scale
+  int64_t k = 1;              // topk
+  double parameter = 0;       // elu's alpha, leaky_relu's slope, fake_quantize's scale
   int64_t low = 0, high = 0;  // fake_quantize's levels
 
   [[nodiscard]] bool isConvolution() const { return op == "conv2d" || op == "conv_transpose2d"; }
@@ -40,7 +41,7 @@ struct Mutant {
   at::Tensor image, labels;
 };
 
-// GoldenError for a description that does not follow docs/golden-format.md.
+// GoldenError for a description that does not follow docs/models.md.
 Mutant parseMutant(const nlohmann::json& json);
 
 // The layers as torch::nn modules and at:: functions, with the mutant's weights, on a device.

@@ -88,9 +88,9 @@ std::string modeOf(const Variant& variant) {
 
 // A layer's own bound in u * scale.
 double ownBound(const MutantLayer& layer, const Variant& variant) {
-  const auto bound = layer.isConvolution()     ? kConvolution
-                     : layer.op == "linear"    ? kProduct
-                                               : kRounded;
+  const auto bound = layer.isConvolution()  ? kConvolution
+                     : layer.op == "linear" ? kProduct
+                                            : kRounded;
   const auto mode = modeOf(variant);
   if (mode == "float32_tf32") return bound.tf32;
   return mode == "float32_cudnn" ? bound.ieee : kRounded.ieee;
@@ -174,7 +174,8 @@ void conclude(Record& record, const std::vector<Seen>& rows, const std::string& 
   if (error.empty()) return;
   record.status = Status::kFailed;
   record.verdict.pass = false;
-  record.message += (record.message.empty() ? "" : "; ") + ("behind that the model threw: " + error);
+  record.message +=
+      (record.message.empty() ? "" : "; ") + ("behind that the model threw: " + error);
 }
 
 // One layer of a free-running pass; a discontinuity that moved is told in `moved`.
@@ -190,8 +191,8 @@ Seen freeLayer(const SweepMutant& golden, size_t k, const at::Tensor& got, const
   const auto off = outside(range, answer);
   const auto open = at::logical_or(range.open, range.low.ne(range.high));
   // topk's values move with their input: only those that came or went are counted.
-  const auto differs = layer.op == "topk" ? at::logical_xor(answer.eq(0), want.eq(0))
-                                          : answer.ne(want);
+  const auto differs =
+      layer.op == "topk" ? at::logical_xor(answer.eq(0), want.eq(0)) : answer.ne(want);
   const auto count = differs.sum().item<int64_t>();
   if (count > 0)
     moved.push_back({{"layer", layer.name + " (" + layer.op + ")"},
@@ -230,8 +231,8 @@ void judgeBackward(std::vector<Seen>& rows, const Mutant& device, MutantNet& net
                    const std::vector<at::Tensor>& outputs, const Variant& variant) {
   const auto logits = onHost(outputs.back());
   auto g = onHost(gradientOf(outputs.back()));
-  rows.push_back(alone("backward/loss", g, host::lossGradient(logits, device.labels),
-                       kRounded.ieee, variant));
+  rows.push_back(
+      alone("backward/loss", g, host::lossGradient(logits, device.labels), kRounded.ieee, variant));
   auto parameters = net.named_parameters();
   for (size_t k = device.layers.size(); k-- > 0;) {
     const auto& layer = device.layers[k];
@@ -248,7 +249,8 @@ void judgeBackward(std::vector<Seen>& rows, const Mutant& device, MutantNet& net
     }
     if (k == 0) break;  // the image wants no gradient
     g = want.input.value;
-    if (!outputs[k - 1].requires_grad()) continue;  // of a step that has no derivative: not computed
+    if (!outputs[k - 1].requires_grad())
+      continue;  // of a step that has no derivative: not computed
     const auto next = gradientOf(outputs[k - 1]);
     rows.push_back(alone(name, next, want.input, bound, variant));
     g = onHost(next);
@@ -331,10 +333,9 @@ void printSweep(const std::vector<Record>& records) {
 }  // namespace
 
 std::vector<SweepMutant> loadSweep(const std::filesystem::path& goldens) {
-  const auto [json, data] =
-      openModel(goldens, "mutation_sweep",
-                {"format", "model", "kind", "source", "golden_unit", "modes", "mutants", "values",
-                 "bounds", "data", "sha256"});
+  const auto [json, data] = openModel(goldens, "mutation_sweep",
+                                      {"format", "model", "kind", "source", "golden_unit", "modes",
+                                       "mutants", "values", "bounds", "data", "sha256"});
   const auto modes = json.at("modes").get<std::vector<std::string>>();
   const auto values = data->tensor(json.at("values"));
   const auto bounds = data->tensor(json.at("bounds")).to(at::kDouble).contiguous();
@@ -374,8 +375,7 @@ Record sweepFree(const SweepMutant& golden, const Mutant& device, const Variant&
     record.what = "all layers, each fed what the device made";
     conclude(record, rows, outputs.error, "docs/numerics.md#models: running error analysis");
     record.details["moved"] = moved;
-    if (!moved.empty())
-      record.message += (record.message.empty() ? "" : "; ") + storyOf(moved);
+    if (!moved.empty()) record.message += (record.message.empty() ? "" : "; ") + storyOf(moved);
   });
 }
 
@@ -390,19 +390,20 @@ Record sweepLayers(const SweepMutant& golden, const Mutant& device, const Varian
       // What the layer should be is the golden's to say, whatever the device was built from.
       const auto& layer = golden.mutant.layers[k];
       const auto before = k == 0 ? device.image : onHost(outputs.values[k - 1]);
-      if (layer.isStep()) {
-        const auto got = onHost(outputs.values[k]);
-        const auto off = outside(host::range(layer, before, 0), got);
-        rows.push_back(judge(layer.name, off, at::zeros_like(off)));
-        continue;
-      }
-      const auto weight = weightOf(golden.mutant, layer, ".weight");
-      if (layer.op == "linear" && before.size(1) != weight.size(1)) {
+      const auto& got = outputs.values[k];
+      const auto& wanted = golden.host.outputs[k];
+      if (got.sizes() != wanted.sizes()) {  // what is behind it was fed something else
         rows.push_back(missing(layer.name));
         break;
       }
-      const auto want = host::forward(layer, before, weight, weightOf(golden.mutant, layer, ".bias"));
-      rows.push_back(alone(layer.name, outputs.values[k], want, ownBound(layer, variant), variant));
+      if (layer.isStep()) {
+        const auto off = outside(host::range(layer, before, 0), onHost(got));
+        rows.push_back(judge(layer.name, off, at::zeros_like(off)));
+        continue;
+      }
+      const auto want = host::forward(layer, before, weightOf(golden.mutant, layer, ".weight"),
+                                      weightOf(golden.mutant, layer, ".bias"));
+      rows.push_back(alone(layer.name, got, want, ownBound(layer, variant), variant));
     }
     record.what = "each layer against its own input, in u * scale over its bound";
     conclude(record, rows, outputs.error, "docs/numerics.md#models: a layer's own bound");
@@ -420,8 +421,7 @@ Record sweepTraining(const SweepMutant& golden, const Mutant& device, const Vari
       conclude(record, {missing("loss")}, outputs.error, why);
       return;
     }
-    const auto loss =
-        at::cross_entropy_loss(outputs.values.back(), placed(device.labels, variant));
+    const auto loss = at::cross_entropy_loss(outputs.values.back(), placed(device.labels, variant));
     loss.backward();
     std::vector<Seen> rows{
         compare("loss", loss, golden.host.loss, boundOf(golden, "loss", variant)),

@@ -1,8 +1,8 @@
-// The sweep of mutated LeNets against golden/data/models/mutation_sweep.json. The golden stores a few
-// elements and a checksum of each result, and the largest error that rounding explains. The host's
-// run of the mutant must agree with those to float64's bound, and then judges every element of the
-// device's run: free-running under the golden's bounds (docs/numerics.md#models), and layer by layer
-// fed what the device itself fed it.
+// The sweep of mutated LeNets against golden/data/models/mutation_sweep.json. The golden stores a
+// few elements and a checksum of each result, and the largest error that rounding explains. The
+// host's run of the mutant must agree with those to float64's bound, and then judges every element
+// of the device's run: free-running under the golden's bounds (docs/numerics.md#models), and layer
+// by layer fed what the device itself fed it.
 #pragma once
 
 #include <array>

@@ -7,7 +7,7 @@
 #include <torch/library.h>
 #include <unistd.h>
 
-#include <cmath>
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -44,13 +44,12 @@ int plant(const std::function<bool(Mutant&, MutantLayer&)>& fault) {
       if (!fault(device, device.layers[k])) continue;
       ++planted;
       const auto& name = device.layers[k].name;
-      for (const char* dtype : {"float32", "float64"}) {
-        const auto whole = sweepFree(golden, device, onCpu(dtype));
-        EXPECT_EQ(whole.status, Status::kFailed) << golden.mutant.name;
-        EXPECT_EQ(firstOf(whole), name) << golden.mutant.name << ": " << whole.message;
-        const auto alone = sweepLayers(golden, device, onCpu(dtype));
-        EXPECT_EQ(firstOf(alone), name) << golden.mutant.name << ": " << alone.message;
-      }
+      const auto variant = onCpu(planted % 2 == 0 ? "float32" : "float64");
+      const auto whole = sweepFree(golden, device, variant);
+      EXPECT_EQ(whole.status, Status::kFailed) << golden.mutant.name;
+      EXPECT_EQ(firstOf(whole), name) << golden.mutant.name << ": " << whole.message;
+      const auto alone = sweepLayers(golden, device, variant);
+      EXPECT_EQ(firstOf(alone), name) << golden.mutant.name << ": " << alone.message;
     }
   }
   return planted;
@@ -89,7 +88,8 @@ TEST(MutationSweep, ADilationAndAnActivationAreNamed) {
   EXPECT_GT(plant([](Mutant&, MutantLayer& layer) {
               if (!layer.isConvolution() || layer.dilation[0] == 1) return false;
               layer.dilation[0] = 1;
-              layer.outputPadding[0] = std::min<int64_t>(layer.outputPadding[0], layer.stride[0] - 1);
+              layer.outputPadding[0] =
+                  std::min<int64_t>(layer.outputPadding[0], layer.stride[0] - 1);
               return true;
             }),
             10);
@@ -112,67 +112,83 @@ TEST(MutationSweep, PassesAsItIs) {
       }
 }
 
-// The mutant's floor, with 1 added to an element whose margin TF32's error exceeds, or does not.
+// The mutant's floor, with something added to one element.
 class MovedFloor : public testing::Test {
  protected:
   MovedFloor() : library_(torch::Library::IMPL, "aten", c10::DispatchKey::CPU, __FILE__, __LINE__) {
-    const auto& input = golden_.host.outputs[9];
-    const double error = golden_.bounds.at("fc2").at("float32_tf32");
-    const auto range = host::range(golden_.mutant.layers[10], input, error);
-    const auto above = range.high.gt(golden_.host.outputs[10]);
-    undecided_ = above.nonzero();
-    decided_ = at::logical_not(above).nonzero();
     library_.impl(
         "floor", +[](const at::Tensor& x) {
           auto y = (x - 0.5).round();
-          if (row >= 0) y[row][column] += 1;
+          y.view(-1)[place] += by;
           return y;
         });
   }
-  ~MovedFloor() override { row = -1; }
-  static void move(const at::Tensor& place) {
-    row = place[0].item<int64_t>();
-    column = place[1].item<int64_t>();
+  ~MovedFloor() override { by = 0; }
+  static void move(int64_t where, double amount) {
+    place = where;
+    by = amount;
   }
-  // The row of act4 in a record.
-  static Seen act4(const Record& record) { return seenIn(record, "rows").at(10); }
+  // How far above the golden's floors TF32's error may bring them, flattened.
+  [[nodiscard]] at::Tensor room() const {
+    const double error = golden_.bounds.at("fc2").at("float32_tf32");
+    const auto range = host::range(golden_.mutant.layers[10], golden_.host.outputs[9], error);
+    return (range.high - golden_.host.outputs[10]).reshape({-1});
+  }
+  Record free(const std::string& math) {
+    return sweepFree(golden_, golden_.mutant, onCpu("float32", math));
+  }
 
   const SweepMutant& golden_ = sweep().front();
-  at::Tensor undecided_, decided_;
   torch::Library library_;
-  static inline int64_t row = -1, column = 0;
+  static inline int64_t place = 0;
+  static inline double by = 0;
 };
 
 TEST_F(MovedFloor, InsideItsMarginItIsJudgedByThat) {
   ASSERT_EQ(golden_.mutant.layers[10].op, "floor");
-  ASSERT_GT(undecided_.size(0), 0);
-  move(undecided_[0]);
-  const auto record = sweepFree(golden_, golden_.mutant, onCpu("float32", "tf32"));
+  const auto undecided = room().gt(0).nonzero();
+  ASSERT_GT(undecided.numel(), 0);
+  move(undecided[0].item<int64_t>(), 1);
+  const auto record = free("tf32");
   EXPECT_EQ(record.status, Status::kPassed) << record.message;
   EXPECT_NE(record.message.find("act4 (floor) moved 1 elements, 0 of them outside"),
             std::string::npos)
       << record.message;
-  // In IEEE the same element is decided, and alone the floor is wrong in any mode.
-  EXPECT_EQ(firstOf(sweepFree(golden_, golden_.mutant, onCpu("float32"))), "act4");
+  // Alone the floor is wrong in any mode.
   EXPECT_EQ(firstOf(sweepLayers(golden_, golden_.mutant, onCpu("float32", "tf32"))), "act4");
 }
 
 TEST_F(MovedFloor, OutsideItsMarginItFails) {
-  ASSERT_GT(decided_.size(0), 0);
-  move(decided_[0]);
-  const auto record = sweepFree(golden_, golden_.mutant, onCpu("float32", "tf32"));
+  move(0, 1);  // IEEE's error decides it
+  EXPECT_EQ(firstOf(free("ieee")), "act4");
+  move(0, room()[0].item<double>() + 1);
+  const auto record = free("tf32");
   EXPECT_EQ(firstOf(record), "act4") << record.message;
-  EXPECT_EQ(act4(record).beyond, 1);
+  EXPECT_EQ(seenIn(record, "rows").at(10).beyond, 1);
+}
+
+// May float32 itself move the mutant's discontinuity? Then the bounds behind it are wide.
+bool undecidedInIeee(const SweepMutant& golden) {
+  const auto& layers = golden.mutant.layers;
+  return std::any_of(layers.begin(), layers.end(), [&](const MutantLayer& layer) {
+    return layer.isStep() && golden.bounds.at(layer.name).at("float32_ieee") > 0.01;
+  });
+}
+
+TEST(MutationSweep, DiscontinuitiesOfEveryKindAreDecidedInMostMutants) {
+  EXPECT_LT(std::count_if(sweep().begin(), sweep().end(), undecidedInIeee), 8);
 }
 
 TEST(MutationSweep, Tf32IsNamedWhereItIs) {
   torch::Library library(torch::Library::IMPL, "aten", c10::DispatchKey::CPU, __FILE__, __LINE__);
   library.impl("addmm", &addmmInTf32);
-  int moved = 0;
+  int moved = 0, number = 0;
   for (const auto& golden : sweep()) {
-    const auto whole = sweepFree(golden, golden.mutant, onCpu("float32"));
-    EXPECT_EQ(whole.status, Status::kFailed) << golden.mutant.name;
-    EXPECT_EQ(firstOf(whole).substr(0, 2), "fc") << golden.mutant.name << whole.message;
+    if (++number % 3 != 0) continue;  // the plain product is slow
+    if (!undecidedInIeee(golden)) {
+      const auto whole = sweepFree(golden, golden.mutant, onCpu("float32"));
+      EXPECT_EQ(firstOf(whole).substr(0, 2), "fc") << golden.mutant.name << whole.message;
+    }
     EXPECT_EQ(firstOf(sweepLayers(golden, golden.mutant, onCpu("float32"))), "fc1");
     for (const auto& check : {sweepFree, sweepLayers}) {  // asked for TF32, it is right
       const auto record = check(golden, golden.mutant, onCpu("float32", "tf32"), false);
@@ -226,12 +242,11 @@ void refuses(const std::function<void(nlohmann::json&)>& edit, const std::string
   edit(json);
   const auto text = json.dump();
   std::ofstream(file) << text;
-  std::ofstream(folder / "index.json")
-      << nlohmann::json{{"format", 1},
-                        {"models",
-                         {{{"model", "mutation_sweep"},
-                           {"json", "data/mutation_sweep.json"},
-                           {"sha256", sha256Hex(text)}}}}};
+  std::ofstream(folder / "index.json") << nlohmann::json{{"format", 1},
+                                                         {"models",
+                                                          {{{"model", "mutation_sweep"},
+                                                            {"json", "data/mutation_sweep.json"},
+                                                            {"sha256", sha256Hex(text)}}}}};
   try {
     loadSweep(folder);
     ADD_FAILURE() << "not refused: " << words;
@@ -242,8 +257,11 @@ void refuses(const std::function<void(nlohmann::json&)>& edit, const std::string
 }
 
 TEST(MutationSweep, DamagedGoldensAreRefused) {
-  refuses([](auto& json) { json["mutants"][3]["layers"][0]["stride"] = {3, 3}; },
-          "the host's run is not the golden's");
+  refuses(
+      [](auto& json) {
+        json["mutants"][3]["layers"][0]["stride"] = {3, 3};
+      },
+      "the host's run is not the golden's");
   refuses([](auto& json) { json["mutants"][0]["layers"][10]["op"] = "ceil"; },
           "act4: the host's run is not the golden's");
   refuses([](auto& json) { json["mutants"][0]["layers"][10]["op"] = "fractional"; },
