@@ -11,7 +11,8 @@ import pytest
 
 from golden.models import _layers as nn
 from golden.models import _observe as observe
-from golden.models import causal_decoder, depthwise_cnn, lstm_language_model, multi_view_transformer, unet
+from golden.models import _resnet, causal_decoder, depthwise_cnn, lstm_language_model, multi_view_transformer, unet
+from golden.models import resnet50_data_parallel as sharded
 from golden.models._convolution import convolve
 from golden.models._tape import Machine, Node, accumulated, add, choose, error_function, exp, gradients, machine, multiply, node, parameter, total
 from golden.models.mutated_lenet import cut
@@ -77,6 +78,25 @@ def test_large_convolutions_are_the_small_ones() -> None:
         for one in (x, w):
             pulled = [gradients([(y, seed)], [one])[one.serial].value for y in (first, second)]
             assert numpy.allclose(*pulled, rtol=0, atol=1e-12)
+
+
+def test_shards_have_their_own_statistics(monkeypatch: Any) -> None:
+    """ResNet-50's blocks, one a stage: a shard's stages and statistics are those of the shard alone, the loss and its derivative those of all."""
+    monkeypatch.setattr(_resnet, "BLOCKS", (1, 1, 1, 1))
+    monkeypatch.setattr(sharded, "WATCHED", ("conv1.weight", "layer2.0.bn2.bias", "fc.weight"))
+    monkeypatch.setattr(sharded, "STATISTICS", ("bn1", "layer4.0.bn3"))
+    w, random = _resnet.weights(10), numpy.random.default_rng(9)
+    given = {"images": random.uniform(-2, 2, (4, 3, 64, 64)), "classes": numpy.array([1, 7, 3, 3])}
+    halves = [{name: v[part] for name, v in given.items()} for part in (slice(0, 2), slice(2, 4))]
+    with machine(Machine(numpy.float64)):
+        both, whole = sharded.run(w, given, (2,)), sharded.run(w, given, (1,))
+        alone = [sharded.run(w, one, (1,)) for one in halves]
+    for name in ("layer4", "fc", "bn1.running_mean", "layer4.0.bn3.running_var"):
+        assert numpy.array_equal(both[f"shards2/{name}"], numpy.concatenate([one[f"shards1/{name}"] for one in alone]))
+    for name in ("loss", "gradient/conv1.weight", "gradient/fc.weight"):
+        mean = sum(one[f"shards1/{name}"] for one in alone) / 2
+        assert numpy.allclose(both[f"shards2/{name}"], mean, rtol=1e-9, atol=1e-12)
+        assert not numpy.allclose(both[f"shards2/{name}"], whole[f"shards1/{name}"], rtol=1e-4, atol=1e-5)
 
 
 def test_erf_is_good_to_long_double() -> None:

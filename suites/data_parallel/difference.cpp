@@ -96,9 +96,10 @@ namespace {
 // A table's records by number of shards: one path on one device in one dtype.
 using Columns = std::map<size_t, const Record*>;
 
-// "whole on cuda0_float32_backward"
+// "data_parallel_cnn, whole on cuda0_float32_backward"
 std::string titleOf(const Record& record) {
-  return record.details.at("path").get<std::string>() + " on " + record.variantName;
+  return record.operatorName + ", " + record.details.at("path").get<std::string>() + " on " +
+         record.variantName;
 }
 
 double figureOf(const Record& record, const std::string& what, const char* field) {

@@ -23,8 +23,11 @@ struct Part {
   std::function<Record(const Variant&)> run;
 };
 
+class ResnetGoldens;  // resnet.h
+
 struct Goldens {
   std::shared_ptr<const GoldenNet> cnn, mlp, tied;
+  std::shared_ptr<ResnetGoldens> resnet;
   std::vector<std::shared_ptr<const GoldenNet>> all() const { return {cnn, mlp, tied}; }
 };
 Goldens loadGoldens(const std::filesystem::path& folder);  // throws GoldenError

@@ -16,7 +16,7 @@ void appendAll(std::vector<Part>& parts, const Goldens& goldens, const Setup& se
   append(parts, trainingParts(goldens, setup));
   append(parts, contractParts(goldens, setup));
   append(parts, differenceParts(goldens, setup));
-  if (setup.count() == 2) append(parts, resnetParts(setup));
+  append(parts, resnetParts(goldens.resnet, setup));
 }
 
 }  // namespace

@@ -66,6 +66,19 @@ void Tally::compare(const std::string& what, const at::Tensor& result, const Gol
   add(what, verdict);
 }
 
+void Tally::compare(const std::string& what, const std::vector<Seen>& seen) {
+  demand(!seen.empty(), what + ": nothing was compared");
+  for (const auto& one : seen) {
+    Verdict verdict;
+    verdict.pass = one.beyond == 0 && one.checked > 0;
+    verdict.checked = one.checked;
+    verdict.failing = one.beyond;
+    verdict.error = one.ratio;
+    verdict.message = c10::str("differs by ", one.difference, ", bound ", one.bound);
+    add(what.empty() ? one.name : what + " " + one.name, verdict);
+  }
+}
+
 void Tally::demand(bool right, const std::string& otherwise) {
   ++record_.verdict.checked;
   if (right) return;

@@ -2,6 +2,7 @@
 // shards that it was cut into.
 #pragma once
 
+#include "fixtures/observed_model.h"
 #include "fixtures/record.h"
 #include "fixtures/variant.h"
 #include "suites/data_parallel/golden_net.h"
@@ -27,6 +28,8 @@ class Tally {
   Tally(Record& record, std::string dtype);
   // Within the golden's bound, in units of it: docs/numerics.md#data-parallel.
   void compare(const std::string& what, const at::Tensor& result, const GoldenOutput& golden);
+  // What a larger model's golden saw; each result's name stands behind `what`.
+  void compare(const std::string& what, const std::vector<Seen>& seen);
   // Something that is right or wrong.
   void demand(bool right, const std::string& otherwise);
   void demandSame(const std::string& what, const at::Tensor& result, const at::Tensor& wanted);

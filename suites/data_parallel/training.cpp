@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "fixtures/argument.h"
-#include "suites/data_parallel/parts.h"
+#include "suites/data_parallel/resnet.h"
 
 namespace assay::data_parallel {
 namespace {
@@ -23,7 +23,7 @@ std::string caseName(const std::string& what, int64_t batch, const Setup& setup)
 
 Goldens loadGoldens(const std::filesystem::path& folder) {
   return {loadGoldenNet(folder, "data_parallel_cnn"), loadGoldenNet(folder, "data_parallel_mlp"),
-          loadGoldenNet(folder, "data_parallel_tied")};
+          loadGoldenNet(folder, "data_parallel_tied"), std::make_shared<ResnetGoldens>(folder)};
 }
 
 Record train(const GoldenNet& golden, int64_t batch, const Setup& setup, const Variant& variant,

@@ -13,17 +13,25 @@ using namespace assay::models;
 
 Variant referenceVariant() { return {.device = "cpu", .dtype = "float32"}; }
 
-std::vector<Score> trained(const Training& training, const Variant& variant, bool ignoreIeee) {
+std::vector<Score> trained(const Training& training, const Variant& variant, bool ignoreIeee,
+                           Evidence& evidence) {
   const ModeGuard guard(variant, ignoreIeee && variant.math == "ieee");
   std::vector<Score> scores;
-  for (int64_t seed = 1; seed <= training.seeds; ++seed)
-    scores.push_back(train(training, static_cast<uint32_t>(seed), variant));
+  for (int64_t seed = 1; seed <= training.seeds; ++seed) {
+    Evidence one;
+    scores.push_back(
+        train(training, static_cast<uint32_t>(seed), variant, Planted::kNothing, &one));
+    evidence.join(one);
+  }
   return scores;
 }
 
 // Once a process: every variant is compared with the same models.
 const std::vector<Score>& reference(const Training& training) {
-  static const auto scores = trained(training, referenceVariant(), false);
+  static const auto scores = [&] {
+    Evidence unused;
+    return trained(training, referenceVariant(), false, unused);
+  }();
   return scores;
 }
 
@@ -40,7 +48,8 @@ nlohmann::json seedsOf(const std::vector<Score>& a, const std::vector<Score>& b)
 Record parityCheck(const Variant& variant, bool ignoreIeee) {
   const Training training;
   const auto& known = reference(training);
-  const auto scores = trained(training, variant, ignoreIeee);
+  Evidence evidence;
+  const auto scores = trained(training, variant, ignoreIeee, evidence);
   const auto parity = compare(known, scores);
   Record record;
   record.what = "exact match and F1 over seeds, percent";
@@ -63,7 +72,9 @@ Record parityCheck(const Variant& variant, bool ignoreIeee) {
                     {"f1_half_width", parity.f1.halfWidth},
                     {"only_reference", parity.onlyReference},
                     {"only_device", parity.onlyDevice},
-                    {"mcnemar", parity.mcnemar}};
+                    {"mcnemar", parity.mcnemar},
+                    {"evidence", evidence.json()}};
+  if (!parity.equivalent) record.details["cause"] = causeOf(evidence);
   return record;
 }
 

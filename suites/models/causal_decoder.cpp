@@ -12,6 +12,7 @@ namespace {
 struct Config {
   int64_t vocabulary, length, prefix, width, heads, inner, layers;
   double eps;
+  bool fused = false;  // at::scaled_dot_product_attention
 };
 
 Config configOf(const nlohmann::json& json) {
@@ -47,7 +48,8 @@ struct DecoderLayerImpl : torch::nn::Module {
       v = at::cat({cache.values, v}, 2);
     }
     cache = {k, v};
-    const Attention options{.factor = 1 / std::sqrt(static_cast<double>(q.size(3)))};
+    const Attention options{.factor = 1 / std::sqrt(static_cast<double>(q.size(3))),
+                            .fused = config.fused};
     x = x +
         linear(trace, "attention_output", attentionOutput, attend(trace, q, k, v, mask, options));
     const auto inner = layerNorm(trace, "inner_norm", innerNorm, x, config.eps);
@@ -112,11 +114,11 @@ void decode(Results& results, Decoder& model, const at::Tensor& tokens, SmallSli
   }
 }
 
-}  // namespace
-
-Run runCausalDecoder(const ObservedModel& golden, const Variant& variant, Look look,
-                     SmallSlip slip) {
-  Decoder model(configOf(golden.config()), slip);
+Run runDecoder(const ObservedModel& golden, const Variant& variant, Look look, SmallSlip slip,
+               bool fused) {
+  auto config = configOf(golden.config());
+  config.fused = fused;
+  Decoder model(config, slip);
   loadWeights(*model, golden, variant);
   const auto tokens = inputOf(golden, "tokens", variant);
   const int64_t length = model->config.length;
@@ -128,8 +130,21 @@ Run runCausalDecoder(const ObservedModel& golden, const Variant& variant, Look l
   addTrace(run.results, "", trace);
   addGradients(run.results, "", loss, *model);
   if (look == Look::kLayers) run.layers = judgeLayers(trace, variant);
+  for (const auto& [name, text] : trace.remarks()) run.details[name] = text;
   decode(run.results, model, tokens, slip);
   return run;
+}
+
+}  // namespace
+
+Run runCausalDecoder(const ObservedModel& golden, const Variant& variant, Look look,
+                     SmallSlip slip) {
+  return runDecoder(golden, variant, look, slip, false);
+}
+
+Run runCausalDecoderFused(const ObservedModel& golden, const Variant& variant, Look look,
+                          SmallSlip slip) {
+  return runDecoder(golden, variant, look, slip, true);
 }
 
 }  // namespace assay::models

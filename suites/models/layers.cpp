@@ -1,6 +1,7 @@
 #include "suites/models/layers.h"
 
 #include <ATen/ATen.h>
+#include <ATen/SDPBackend.h>
 #include <torch/utils.h>
 
 #include <cmath>
@@ -13,6 +14,24 @@ namespace assay::models {
 namespace {
 
 LayerBound boundOf(const at::Tensor& x) { return x.is_cuda() ? kConvolution : kProduct; }
+
+// The kernel that LibTorch's own choice takes.
+std::string kernelOf(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                     const std::optional<at::Tensor>& mask, double factor) {
+  switch (static_cast<at::SDPBackend>(at::_fused_sdp_choice(query, key, value, mask, 0.0,
+                                                            /*is_causal=*/false, factor))) {
+    case at::SDPBackend::math:
+      return "math";
+    case at::SDPBackend::flash_attention:
+      return "flash";
+    case at::SDPBackend::efficient_attention:
+      return "efficient";
+    case at::SDPBackend::cudnn_attention:
+      return "cudnn";
+    default:
+      return "another";
+  }
+}
 
 }  // namespace
 
@@ -92,8 +111,16 @@ at::Tensor heads(const at::Tensor& x, int64_t count) {
 
 at::Tensor attend(Trace trace, const at::Tensor& query, const at::Tensor& key,
                   const at::Tensor& value, const at::Tensor& mask, const Attention& options) {
-  const auto raw = at::matmul(query, key.transpose(-2, -1)) * options.factor;
   const double factor = 1 / std::sqrt(static_cast<double>(query.size(3)));
+  if (options.fused) {
+    const auto shown = options.keepMask ? std::optional(mask) : std::nullopt;
+    trace.remark("attention_kernel", kernelOf(query, key, value, shown, options.factor));
+    const auto mixed = at::scaled_dot_product_attention(query, key, value, shown, 0.0,
+                                                        /*is_causal=*/false, options.factor);
+    return trace.layer("context", mixed.transpose(1, 2).flatten(2), kProduct,
+                       [=] { return host::attention(query, key, value, mask, factor); });
+  }
+  const auto raw = at::matmul(query, key.transpose(-2, -1)) * options.factor;
   trace.layer("scores", raw, kProduct, [=] { return host::scores(query, key, factor); });
   const auto hidden = mask.logical_not();
   const auto masked =
@@ -102,6 +129,10 @@ at::Tensor attend(Trace trace, const at::Tensor& query, const at::Tensor& key,
   trace.layer("probabilities", p, kRounded, [=] { return host::softmax(raw, mask); });
   const auto mixed = at::matmul(p, value).transpose(1, 2).flatten(2);
   return trace.layer("context", mixed, kProduct, [=] { return host::context(p, value); });
+}
+
+bool outsideOfAttention(const std::string& result) {
+  return !result.ends_with(".scores") && !result.ends_with(".probabilities");
 }
 
 void loadWeights(torch::nn::Module& module, const ObservedModel& golden, const Variant& variant) {

@@ -40,11 +40,15 @@ at::Tensor heads(const at::Tensor& x, int64_t count);
 struct Attention {
   double factor;  // of the scores; the reference takes 1 / sqrt(width of a head)
   bool keepMask = true;
+  bool fused = false;  // at::scaled_dot_product_attention: scores and probabilities stay in it
 };
-// softmax(q kᵀ factor) v over (B, H, T, D), joined to (B, T, H·D); `mask` (broadcast to the
-// scores): true where a query may look.
+// The fused form remarks which kernel ran. softmax(q kᵀ factor) v over (B, H, T, D), joined to (B,
+// T, H·D); `mask` (broadcast to the scores): true where a query may look.
 at::Tensor attend(Trace trace, const at::Tensor& query, const at::Tensor& key,
                   const at::Tensor& value, const at::Tensor& mask, const Attention& options);
+
+// What of a golden the fused form shows.
+bool outsideOfAttention(const std::string& result);
 
 // The golden's weights (parameters and buffers), moved into the module, which must have exactly
 // these, in the variant's dtype on its device.

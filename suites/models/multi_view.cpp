@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <torch/optim/adamw.h>
 
+#include "suites/models/evidence.h"
+
 namespace assay::models {
 namespace {
 
@@ -15,19 +17,6 @@ torch::optim::AdamWOptions optimizerOptions(const nlohmann::json& json, Planted 
   return options;
 }
 
-// The values of a module's parameters, by name.
-std::map<std::string, at::Tensor> valuesOf(torch::nn::Module& module) {
-  std::map<std::string, at::Tensor> values;
-  for (const auto& one : module.named_parameters())
-    values[one.key()] = one.value().detach().clone();
-  return values;
-}
-
-void setValues(torch::nn::Module& module, const std::map<std::string, at::Tensor>& values) {
-  const torch::NoGradGuard noGrad;
-  for (auto& one : module.named_parameters()) one.value().copy_(values.at(one.key()));
-}
-
 // The golden's names of weights behind a step, "step3/weight/…", that this step has.
 void noteWeights(Results& results, const ObservedModel& golden, torch::nn::Module& module,
                  const std::string& step) {
@@ -36,11 +25,23 @@ void noteWeights(Results& results, const ObservedModel& golden, torch::nn::Modul
     results[step + "/weight/" + name] = values.at(name);
 }
 
+// Behind the last step's forward pass, before the optimizer moves the weights.
+void noteEvidence(Run& run, const ObservedModel& golden, MultiViewTransformer& model,
+                  const Values& left, const Batch& batch, const std::string& branch) {
+  const Variant variant{.device = batch.tokens.device().str(), .dtype = "float64"};
+  auto evidence = examine(model, left, batch, branch);
+  evidence.labels = changed(batchOf(golden.inputs(), variant), batch);
+  run.evidence = evidence;
+}
+
 }  // namespace
 
-Run trainSteps(const ObservedModel& golden, const Variant& variant, Look look, Planted planted) {
+Run trainSteps(const ObservedModel& golden, const Variant& variant, Look look,
+               const EncoderForm& form) {
   auto config = encoderConfig(golden.config());
+  const auto planted = form.planted;
   config.planted = planted;
+  config.fused = form.fused;
   config.dropout = planted == Planted::kDropoutInEval ? 0.1 : 0;
   MultiViewTransformer model(config, golden.config().at("experts").get<int64_t>());
   loadWeights(*model, golden, variant);
@@ -50,7 +51,7 @@ Run trainSteps(const ObservedModel& golden, const Variant& variant, Look look, P
   const auto steps = golden.config().at("steps").get<std::vector<std::string>>();
   const auto batch = batchOf(golden.inputs(), variant);
   Run run;
-  std::map<std::string, at::Tensor> stale, current;
+  Values stale, current, left;
   for (size_t k = 0; k < steps.size(); ++k) {
     const auto step = "step" + std::to_string(k);
     if (!stale.empty()) setValues(*model, stale);
@@ -61,14 +62,17 @@ Run trainSteps(const ObservedModel& golden, const Variant& variant, Look look, P
     for (const auto& [name, value] : trace.results())
       if (k == 0 || name.find('.') == std::string::npos) run.results[step + "/" + name] = value;
     if (k == 0) {
+      for (const auto& [name, text] : trace.remarks()) run.details[name] = text;
       if (look == Look::kLayers) run.layers = judgeLayers(trace, variant);
       for (const auto& one : model->named_parameters())
         run.results[step + "/gradient/" + one.key()] = one.value().grad().clone();
     }
+    if (k + 1 == steps.size()) noteEvidence(run, golden, model, left, batch, steps[k]);
     if (!current.empty()) setValues(*model, current);
     if (planted == Planted::kStaleWeights) stale = valuesOf(*model);
     optimizer.step();
-    if (planted == Planted::kStaleWeights) current = valuesOf(*model);
+    left = valuesOf(*model);
+    if (planted == Planted::kStaleWeights) current = left;
     noteWeights(run.results, golden, *model, step);
   }
   return run;

@@ -6,9 +6,15 @@
 
 namespace assay::models {
 
+// How the same model is run.
+struct EncoderForm {
+  Planted planted = Planted::kNothing;
+  bool fused = false;  // at::scaled_dot_product_attention
+};
+
 // The golden's steps on the variant's device: every step's loss, probabilities and watched weights,
 // and all layers and gradients of the first.
 Run trainSteps(const ObservedModel& golden, const Variant& variant, Look look,
-               Planted planted = Planted::kNothing);
+               const EncoderForm& form = {});
 
 }  // namespace assay::models

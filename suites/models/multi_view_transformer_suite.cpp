@@ -10,11 +10,15 @@ namespace {
 using namespace assay;
 using namespace assay::models;
 
-const std::vector<Subject> kSubjects{
-    {.name = "multi_view_transformer",
-     .run = [](const ObservedModel& golden, const Variant& variant, Look look) {
-       return trainSteps(golden, variant, look);
-     }}};
+Subject subject(bool fused) {
+  return {.name = "multi_view_transformer",
+          .form = fused ? "fused" : "",
+          .run = [=](const ObservedModel& golden, const Variant& variant,
+                     Look look) { return trainSteps(golden, variant, look, {.fused = fused}); },
+          .gives = fused ? Wanted(outsideOfAttention) : nullptr};
+}
+
+const std::vector<Subject> kSubjects{subject(false), subject(true)};
 
 // The report clamps positions to the sequence's length, which no class has: an answer beyond the
 // sequence must be an error on a CPU and a device assert on a GPU, never a number.

@@ -76,6 +76,19 @@ void compareAgain(Record& record, const Results& first, const Results& second) {
   }
 }
 
+Wanted wantedOf(const Subject& subject, const Variant& variant) {
+  return subject.gives || variant.onGpu() ? subject.gives : subject.wanted;
+}
+
+// Rounding may move a probability by its largest bound.
+void noteCause(Record& record, Evidence evidence, const std::vector<Seen>& seen) {
+  for (const auto& one : seen)
+    if (one.name.ends_with("_probabilities"))
+      evidence.rounding = std::max(evidence.rounding, one.bound);
+  record.details["evidence"] = evidence.json();
+  if (record.status == Status::kFailed) record.details["cause"] = causeOf(evidence);
+}
+
 std::string caseOf(const Subject& subject, const std::string& part) {
   return subject.form.empty() ? part : part + "_" + subject.form;
 }
@@ -157,8 +170,11 @@ Record freeRunning(const ObservedModel& golden, const Subject& subject, const Va
   return guarded(variant, ignoreIeee, [&](Record& record) {
     const auto run = subject.run(golden, variant, Look::kResults);
     record.what = "the whole run, each layer fed what the device made";
-    judgeSeen(record, golden.compare(run.results, variant, factorOf(subject, variant),
-                                     variant.onGpu() ? nullptr : subject.wanted));
+    auto seen = golden.compare(run.results, variant, factorOf(subject, variant),
+                               wantedOf(subject, variant));
+    judgeSeen(record, seen);
+    if (run.details.is_object()) record.details.update(run.details);
+    if (run.evidence) noteCause(record, *run.evidence, seen);
     if (variant.deterministic)
       compareAgain(record, run.results, subject.run(golden, variant, Look::kResults).results);
   });

@@ -4,11 +4,12 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "fixtures/suite.h"
-#include "suites/models/trace.h"
+#include "suites/models/evidence.h"
 
 namespace assay::models {
 
@@ -17,6 +18,8 @@ namespace assay::models {
 struct Run {
   Results results;
   std::vector<Seen> layers;
+  nlohmann::json details;            // more for the record
+  std::optional<Evidence> evidence;  // of the known causes, where the model can be asked
 };
 
 // What a check looks at: the layers' own errors cost a recomputation on the host.
@@ -31,6 +34,7 @@ struct Subject {
   double cudnnFactor = 1;
   bool brief = false;       // the default mode and TF32 alone: large models
   Wanted wanted = nullptr;  // on the CPU: what of the golden is run there
+  Wanted gives = nullptr;   // what of the golden this form has at all
 };
 
 // One check each. `ignoreIeee`: play a machine that ignores the math flag.

@@ -7,6 +7,7 @@
 // (equivalence, not "no difference was seen"). McNemar's test over the questions stands beside it.
 #pragma once
 
+#include "suites/models/evidence.h"
 #include "suites/models/question_task.h"
 
 namespace assay::models {
@@ -28,9 +29,14 @@ struct Training {
   int64_t seeds = 8;
 };
 
-// Trains with one seed and answers the held-out questions of both domains.
+// Trains with one seed and answers the held-out questions of both domains; `evidence`: of the known
+// causes, from the model that answers.
 Score train(const Training& training, uint32_t seed, const Variant& variant,
-            Planted planted = Planted::kNothing);
+            Planted planted = Planted::kNothing, Evidence* evidence = nullptr);
+
+// What rounding may move a probability by where a model runs again on the same device: a sum in
+// another order, which TF32's unit bounds.
+inline constexpr double kRoundingMoves = 0x1p-10 * 8;
 
 struct Comparison {
   double difference = 0;  // mean over seeds, percent: device less reference

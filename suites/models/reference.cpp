@@ -205,6 +205,50 @@ Reference context(const at::Tensor& probabilities, const at::Tensor& value) {
   };
 }
 
+Reference attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                    const at::Tensor& mask, double factor) {
+  const auto shape = {query.size(0), query.size(1), query.size(2), key.size(2)};
+  return [q = Host(query), k = Host(key), v = Host(value), seen = Host(mask.expand(shape)),
+          factor](int64_t flat) {
+    const int64_t heads = q.size(1), queries = q.size(2), keys = k.size(2), width = q.size(3);
+    const int64_t d = flat % width, h = flat / width % heads, row = flat / (width * heads);
+    const int64_t head = row / queries * heads + h, place = head * queries + row % queries;
+    const auto product = [&](int64_t j, int64_t i) {
+      return factor * q.data[place * width + i] * k.data[(head * keys + j) * width + i];
+    };
+    std::vector<Sum> scores(static_cast<size_t>(keys));
+    double top = -std::numeric_limits<double>::infinity();
+    for (int64_t j = 0; j < keys; ++j) {
+      if (seen.data[place * keys + j] == 0) continue;
+      auto& score = scores[static_cast<size_t>(j)];
+      for (int64_t i = 0; i < width; ++i) score.add(product(j, i));
+      top = std::max(top, score.value);
+    }
+    double total = 0;
+    Sum mixed;
+    std::vector<double> p(scores.size());
+    for (int64_t j = 0; j < keys; ++j) {
+      if (seen.data[place * keys + j] == 0) continue;
+      const auto n = static_cast<size_t>(j);
+      p[n] = std::exp(scores[n].value - top);
+      total += p[n];
+      mixed.add(p[n] * v.data[(head * keys + j) * width + d]);
+    }
+    // By the derivatives: of v_j p_j, of k_j p_j (v_j - y) q, of q the sum of p_j (v_j - y) k_j.
+    const double y = mixed.value / total;
+    double size = mixed.size / total + std::abs(y);
+    for (int64_t i = 0; i < width; ++i) {
+      Sum pulled;
+      for (int64_t j = 0; j < keys; ++j) {
+        const auto n = static_cast<size_t>(j);
+        pulled.add(p[n] / total * (v.data[(head * keys + j) * width + d] - y) * product(j, i));
+      }
+      size += std::abs(pulled.value) + pulled.size;
+    }
+    return Element{y, size};
+  };
+}
+
 Reference gelu(const at::Tensor& x) {
   return [x = Host(x)](int64_t flat) {
     const double z = x.data[flat];

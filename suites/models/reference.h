@@ -37,6 +37,9 @@ Reference scores(const at::Tensor& query, const at::Tensor& key, double factor);
 Reference softmax(const at::Tensor& x, const at::Tensor& mask);
 // (B, H, T, S) · (B, H, S, D), joined to (B, T, H·D).
 Reference context(const at::Tensor& probabilities, const at::Tensor& value);
+// softmax(q kᵀ factor) v as one function of q, k and v.
+Reference attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                    const at::Tensor& mask, double factor);
 Reference gelu(const at::Tensor& x);
 Reference relu(const at::Tensor& x);
 Reference maxPool(const at::Tensor& x, int64_t kernel, int64_t stride, int64_t padding);

@@ -1,5 +1,7 @@
 #include "suites/models/small_models.h"
 
+#include "suites/models/layers.h"
+
 namespace assay::models {
 namespace {
 
@@ -15,7 +17,10 @@ Subject subject(const std::string& name, Function run, double cudnnFactor = 1) {
 
 std::vector<Subject> smallSubjects() {
   // docs/numerics.md#cudnn-rnn: cuDNN's recurrent kernels are held to 128 where others are to 16.
-  return {subject("causal_decoder", runCausalDecoder),
+  auto fused = subject("causal_decoder", runCausalDecoderFused);
+  fused.form = "fused";
+  fused.gives = outsideOfAttention;
+  return {subject("causal_decoder", runCausalDecoder), fused,
           subject("lstm_language_model", runLstm, 128.0 / 16), subject("unet", runUnet),
           subject("depthwise_cnn", runDepthwiseCnn)};
 }

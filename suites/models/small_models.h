@@ -23,6 +23,9 @@ enum class SmallSlip {
 
 Run runCausalDecoder(const ObservedModel& golden, const Variant& variant, Look look,
                      SmallSlip slip = SmallSlip::kNothing);
+// Its attention by at::scaled_dot_product_attention.
+Run runCausalDecoderFused(const ObservedModel& golden, const Variant& variant, Look look,
+                          SmallSlip slip = SmallSlip::kNothing);
 Run runLstm(const ObservedModel& golden, const Variant& variant, Look look,
             SmallSlip slip = SmallSlip::kNothing);
 Run runUnet(const ObservedModel& golden, const Variant& variant, Look look,

@@ -56,6 +56,14 @@ class Trace {
   at::Tensor alone(const std::string& name, const at::Tensor& value, LayerBound bound,
                    std::function<Reference()> reference);
 
+  // What is worth telling, and no number: the last word counts.
+  void remark(const std::string& name, const std::string& text) {
+    if (state_) state_->remarks[name] = text;
+  }
+
+  [[nodiscard]] const std::map<std::string, std::string>& remarks() const {
+    return state_->remarks;
+  }
   [[nodiscard]] const Results& results() const { return state_->results; }
   [[nodiscard]] const std::vector<Layer>& layers() const { return state_->layers; }
 
@@ -63,6 +71,7 @@ class Trace {
   struct State {
     Results results;
     std::vector<Layer> layers;
+    std::map<std::string, std::string> remarks;
     bool keepLayers = true;
   };
   Trace(std::shared_ptr<State> state, std::string prefix, bool noting)

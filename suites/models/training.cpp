@@ -41,7 +41,8 @@ Score answer(MultiViewTransformer& model, const Training& training, const Varian
 
 }  // namespace
 
-Score train(const Training& training, uint32_t seed, const Variant& variant, Planted planted) {
+Score train(const Training& training, uint32_t seed, const Variant& variant, Planted planted,
+            Evidence* evidence) {
   auto config = training.encoder;
   config.planted = planted;
   at::manual_seed(seed);
@@ -51,6 +52,7 @@ Score train(const Training& training, uint32_t seed, const Variant& variant, Pla
                                 torch::optim::AdamWOptions(training.rate).weight_decay(0.01));
   model->train();
   std::vector<at::Tensor> stale;
+  int64_t labels = 0;
   for (int64_t step = 0; step < training.steps; ++step) {
     const int64_t domain = step % 2;
     const auto number = seed * 100000U + static_cast<uint32_t>(step);
@@ -59,14 +61,24 @@ Score train(const Training& training, uint32_t seed, const Variant& variant, Pla
     optimizer.zero_grad();
     loss.backward();
     optimizer.step();
+    if (evidence && step + 1 == training.steps)
+      labels = changed(training.task.draw(training.batch, domain, number), to(batch, "cpu"));
     if (planted == Planted::kStaleWeights && step == training.steps / 4)
       for (const auto& one : model->parameters()) stale.push_back(one.detach().clone());
   }
+  const auto left = valuesOf(*model);
   // A device whose copy was not refreshed answers with the weights of an earlier step.
   if (!stale.empty()) {
     const at::NoGradGuard noGrad;
     auto parameters = model->parameters();
     for (size_t k = 0; k < stale.size(); ++k) parameters[k].copy_(stale[k]);
+  }
+  if (evidence) {
+    model->eval();
+    const auto batch = to(training.task.draw(training.batch, 0, 0xE7A10000U), variant.device);
+    *evidence = examine(model, left, batch, expertOf(0));
+    evidence->labels = labels;
+    evidence->rounding = kRoundingMoves;
   }
   return answer(model, training, variant);
 }

@@ -49,7 +49,8 @@ at::Tensor EncoderLayerImpl::dropped(const at::Tensor& x) const {
 
 at::Tensor EncoderLayerImpl::forward(const at::Tensor& x, const at::Tensor& mask, Trace trace) {
   Attention options{.factor = 1 / std::sqrt(static_cast<double>(config.width / config.heads)),
-                    .keepMask = config.planted != Planted::kUnmaskedPadding};
+                    .keepMask = config.planted != Planted::kUnmaskedPadding,
+                    .fused = config.fused};
   if (config.planted == Planted::kAttentionScale)
     options.factor = 1 / std::sqrt(static_cast<double>(config.width));
   auto q = heads(linear(trace, "query", query, x), config.heads);

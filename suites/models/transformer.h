@@ -29,6 +29,7 @@ struct EncoderConfig {
   double eps = 1e-12;
   double dropout = 0;
   Planted planted = Planted::kNothing;
+  bool fused = false;  // at::scaled_dot_product_attention
 };
 EncoderConfig encoderConfig(const nlohmann::json& config);
 

@@ -334,21 +334,63 @@ TEST(Planted, SecondModuleDisturbed) {
       "output");
 }
 
-// The bound without a golden: shards swapped, and one replica's weights cut as TF32 cuts them.
-TEST(Planted, ResNet50) {
-  const Images images{2, 32};
+Fault cutSecond() {
+  return replicated([](Nets& all) {
+    for (auto& parameter : all[1]->parameters()) {
+      auto values = parameter.data();
+      cutToTf32(values);
+    }
+  });
+}
+
+TEST(Planted, ResNet50Eval) {
   const auto check = [=](const Fault& fault) {
-    return [=](const Variant& v) { return resnet(images, shards(2), v, fault); };
+    return [=](const Variant& v) {
+      return evaluateResnet(goldens().resnet->eval(), shards(2), v, fault);
+    };
   };
   expectPass(check({})(onCpu()));
-  expectFailure(check(scattered([](Tensors& all) { std::swap(all[0], all[1]); })), "logits");
-  expectFailure(check(replicated([](Nets& all) {
-                  for (auto& parameter : all[1]->parameters()) {
-                    auto values = parameter.data();
-                    cutToTf32(values);
-                  }
+  const auto swapped = scattered([](Tensors& all) { std::swap(all[0], all[1]); });
+  expectFailure(check(swapped), "logits image0/fc");
+  expectFailure(check(cutSecond()), "logits image1/fc");
+}
+
+TEST(Planted, ResNet50Train) {
+  const auto check = [=](const Fault& fault) {
+    return [=](const Variant& v) {
+      return trainResnet(goldens().resnet->train(), shards(2), v, fault);
+    };
+  };
+  expectFailure(check(scattered([](Tensors& all) { std::swap(all[0], all[1]); })), "shards2/stem");
+  expectFailure(check(cutSecond()), "shards2/stem");
+  expectFailure(check(differentiated([](Net& net) {
+                  for (auto& parameter : net.parameters()) parameter.mutable_grad().div_(2);
                 })),
-                "logits");
+                "shards2/gradient/fc.bias");
+  expectFailure(
+      check(replicated([](Nets& all) {
+        for (auto& parameter : all[1]->parameters())
+          parameter.register_hook([](const at::Tensor& gradient) { return gradient * 0; });
+      })),
+      "shards2/gradient/fc.bias");
+  expectFailure(check(replicated([](Nets& all) {
+                  for (auto& one : all[1]->named_buffers())
+                    if (one.key() == "bn1.running_mean") one.value().add_(1e-3);
+                })),
+                "shards2/bn1.running_mean");
+  expectFailure(
+      check(differentiated([](Net& net) { net.named_buffers()["bn1.running_mean"].add_(1e-3); })),
+      "bn1.running_mean of the module");
+}
+
+// The report's difference is that of the shards' statistics: the golden of the same shards has it.
+TEST(DataParallel, ResNet50PartsFromTheWholeBatchByItsStatisticsAlone) {
+  const auto record = trainResnet(goldens().resnet->train(), shards(2), onCpu("float64"));
+  expectPass(record);
+  for (const auto& row : record.details.at("differences")) {
+    EXPECT_LT(row.at("from_own_golden").get<double>(), 1e-7) << row;
+    if (row.at("what") != "loss") EXPECT_GT(row.at("from_unsharded").get<double>(), 1e-4) << row;
+  }
 }
 
 // A copy with one bit flipped, in one size alone.

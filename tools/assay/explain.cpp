@@ -142,6 +142,12 @@ void printFigures(const CheckRecord& check, const json& record) {
   }
 }
 
+// Where a model was asked for the known causes of a difference (suites/models/evidence.h).
+void printCause(const json& details) {
+  if (!details.is_object() || !details.contains("evidence")) return;
+  row("cause", textOf(details, "cause"));
+}
+
 void printWorst(const json& record) {
   const json worst = record.value("worst", json::array());
   if (worst.empty()) return;
@@ -194,6 +200,7 @@ int explain(const ExplainOptions& options) {
   std::cout << "\n";
   row("verdict", check.message);
   row("reason", check.reason);
+  printCause(record.value("details", json::object()));
   printFigures(check, record);
   for (const auto& [name, text] : determinismInWords(record.value("details", json())))
     row(name, text);

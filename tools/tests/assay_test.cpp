@@ -303,6 +303,13 @@ TEST_F(AssayTest, ExplainsAFailure) {
           "[1,2]", "nan", "inf"});
 }
 
+TEST_F(AssayTest, NamesTheCauseThatAModelWasAskedFor) {
+  json line = failure("free_running__cuda0_float32_forward");
+  line["details"] = {{"cause", "unmasked padding: other tokens"}, {"evidence", json::object()}};
+  add(line);
+  expect("explain free_running", 0, {"\ncause       unmasked padding: other tokens\n"});
+}
+
 TEST_F(AssayTest, ExplainsAKnownDefect) {
   json line = failure("conv2d__s11_d11_g1_p00__cpu_float32_forward");
   line["status"] = "KNOWN", line["defect"] = "made_up";
