@@ -17,7 +17,11 @@ function(assay_add_suite)
   target_link_libraries(${binary} PRIVATE assay_options assay_fixtures ${arg_LIBRARIES})
   target_precompile_headers(${binary} REUSE_FROM assay_fixtures)
   install(TARGETS ${binary} RUNTIME DESTINATION bin)
-  set_property(GLOBAL APPEND PROPERTY ASSAY_SUITES ${arg_NAME})
+  set(line "${arg_NAME}")
+  if(arg_GPU_ONLY)
+    string(APPEND line " cuda")  # run-assay: on this kind of device alone
+  endif()
+  set_property(GLOBAL APPEND PROPERTY ASSAY_SUITES "${line}")
 
   if(NOT arg_GPU_ONLY)
     assay_add_entry(${arg_NAME}.cpu "cpu;${arg_LABELS};${arg_NAME}" ${arg_TIMEOUT} ${binary} --device cpu)

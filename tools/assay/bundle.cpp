@@ -1,6 +1,8 @@
 // assay bundle: packs runs as evidence.
 #include "tools/assay/bundle.h"
 
+#include <unistd.h>
+
 #include <cstdio>
 #include <cstdlib>
 
@@ -63,6 +65,23 @@ std::string sign(const std::string& manifest, const fs::path& key) {
   return need(scratch.path() / kSignature);
 }
 
+// Under a name of its own until it is whole: a good bundle is not lost to a full disk, nor to
+// another process that writes it at the same time.
+void writeBundle(const fs::path& output, const ArchiveFiles& files) {
+  const fs::path partial = output.string() + "." + std::to_string(getpid()) + ".partial";
+  std::error_code failed, ignored;
+  try {
+    packArchive(partial, files);
+    fs::rename(partial, output, failed);
+  } catch (const Problem&) {
+    fs::remove(partial, ignored);
+    throw;
+  }
+  if (!failed) return;
+  fs::remove(partial, ignored);
+  throw Problem("cannot write " + output.string() + ": " + failed.message());
+}
+
 }  // namespace
 
 ScratchFolder::ScratchFolder() {
@@ -80,6 +99,10 @@ ScratchFolder::~ScratchFolder() {
 }
 
 int bundle(const BundleOptions& options) {
+  // It is renamed into its place: a device of that name would be gone.
+  if (std::error_code ignored;
+      fs::exists(options.output, ignored) && !fs::is_regular_file(options.output, ignored))
+    throw Problem("cannot write " + options.output.string() + ": a bundle is a plain file");
   ArchiveFiles files;
   json runs = json::array();
   for (const auto& name : options.runs)
@@ -95,11 +118,7 @@ int bundle(const BundleOptions& options) {
                       {"files", std::move(hashes)}};
   files[kManifest] = manifest.dump(2) + "\n";
   if (!options.key.empty()) files[kSignature] = sign(files[kManifest], options.key);
-  const auto partial = options.output.string() + ".partial";
-  packArchive(partial, files);
-  std::error_code failed;
-  fs::rename(partial, options.output, failed);  // a good bundle is not lost to a full disk
-  if (failed) throw Problem("cannot write " + options.output.string() + ": " + failed.message());
+  writeBundle(options.output, files);
   std::printf("%s: %s, %zu files%s\n  manifest %s\n", options.output.c_str(),
               counted(runs.size(), "run", "runs").c_str(), files.size(),
               options.key.empty() ? ", not signed" : ", signed",

@@ -70,6 +70,7 @@ struct VerifyOptions {
   std::string challenge;          // the WORD that --store had to use; empty: any
   std::filesystem::path json;     // a file to write; empty: none
   std::filesystem::path goldens, knownDefects;
+  std::filesystem::path checks;  // suites/checks.json
 };
 // 0 accept, 1 reject, 2 cannot judge. Throws Problem for what is no bundle.
 int verify(const VerifyOptions& options);

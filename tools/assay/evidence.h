@@ -9,7 +9,9 @@
 
 #include "fixtures/core/known_defects.h"
 #include "tools/assay/goldens.h"
+#include "tools/assay/recheck.h"
 #include "tools/assay/records.h"
+#include "tools/assay/registered.h"
 
 namespace assay {
 
@@ -17,9 +19,7 @@ struct Evidence {
   std::vector<std::string> cannot;    // why it cannot be judged here
   std::vector<std::string> problems;  // what contradicts itself, the goldens or the claim
   size_t verdicts = 0;                // records whose verdict was worked out again
-  size_t bounds = 0;                  // of these, with the bound looked up in the golden
-  size_t outputs = 0;                 // stored outputs whose error was computed again
-  size_t beyond = 0;  // stored outputs that the second implementation does not reach
+  Recheck::Counts again;              // what was worked out from goldens
   size_t failed = 0, known = 0, passed = 0, skipped = 0;
   size_t family = 0;                    // records of operators with goldens
   std::map<std::string, size_t> skips;  // by reason
@@ -27,10 +27,10 @@ struct Evidence {
 
 class EvidenceJudge {
  public:
-  // The verifier's own goldens and known defects. Throws Problem, DefectError.
+  // The verifier's own goldens, known defects and list of checks. Throws Problem, DefectError.
   // `version`: of the Assay that must have made the runs.
   EvidenceJudge(std::filesystem::path goldens, const std::filesystem::path& knownDefects,
-                std::string version);
+                const std::filesystem::path& registered, std::string version);
 
   // `challenge`: the WORD that --store had to use; empty: any.
   [[nodiscard]] Evidence judge(const Run& run, const std::string& challenge);
@@ -46,6 +46,7 @@ class EvidenceJudge {
   std::map<std::string, GoldenRow> rows_;
   std::map<std::string, GoldenData> data_;
   std::vector<KnownDefect> defects_;
+  RegisteredChecks registered_;
 };
 
 }  // namespace assay

@@ -138,7 +138,8 @@ void printFigures(const CheckRecord& check, const json& record) {
   row("bound", textOf(record, "why"));
   if (!std::isnan(check.effectiveBits)) {
     row("precision", figureOf(check.effectiveBits, 3) + " effective bits; " +
-                         bitsInWords(check.effectiveBits, textOf(record["variant"], "dtype")));
+                         bitsInWords(check.effectiveBits,
+                                     textOf(record.value("variant", json::object()), "dtype")));
   }
 }
 

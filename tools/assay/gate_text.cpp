@@ -253,7 +253,9 @@ int gate(const GateOptions& options) {
   result.ulp = std::make_shared<UlpDrift>(ulpDrift(result, baseline, candidate));
   result.problems.insert(result.problems.end(), problems.begin(), problems.end());
   std::fputs(gateText(result).c_str(), stdout);
-  if (!options.json.empty()) writeFile(options.json, gateJson(result).dump(1) + "\n");
+  if (!options.json.empty())
+    writeFile(options.json,
+              gateJson(result).dump(1, ' ', false, json::error_handler_t::replace) + "\n");
   if (!options.html.empty()) writeFile(options.html, gatePage(result));
   if (!options.markdown.empty()) writeFile(options.markdown, gateMarkdown(result));
   return result.code();

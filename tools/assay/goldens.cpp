@@ -2,6 +2,7 @@
 
 #include "fixtures/core/files.h"
 #include "fixtures/core/sha256.h"
+#include "fixtures/core/shape.h"
 #include "fixtures/core/text.h"
 
 namespace assay {
@@ -32,17 +33,24 @@ std::string need(const fs::path& path) {
 std::vector<GoldenRow> readIndex(const fs::path& goldens) {
   const fs::path path = goldens / "index.json";
   const json index = parseFormat1(need(path), path);
+  static const json kRow =
+      json::parse(R"({"operator": "text", "family": "text", "json": "text", "sha256": "text"})");
+  const auto demand = [&](const std::string& wrong) {
+    if (!wrong.empty())
+      throw Problem("golden " + path.string() + " does not follow docs/golden-format.md: " + wrong);
+  };
+  demand(misshaped(index, {{"operators", json::array({kRow})}}));
+  if (!index.contains("operators")) demand("it lacks \"operators\"");
   std::vector<GoldenRow> rows;
-  try {
-    for (const auto& row : index.at("operators")) {
-      rows.push_back({.name = row.at("operator"),
-                      .family = row.at("family"),
-                      .path = goldens / row.at("json").get<std::string>(),
-                      .sha256 = row.at("sha256")});
+  for (const auto& row : index["operators"]) {
+    for (const auto& [field, unused] : kRow.items()) {
+      if (textOf(row, field.c_str()).empty())
+        demand("operator " + std::to_string(rows.size()) + " lacks \"" + field + "\"");
     }
-  } catch (const json::exception& error) {
-    throw Problem("golden " + path.string() +
-                  " does not follow docs/golden-format.md: " + error.what());
+    rows.push_back({.name = textOf(row, "operator"),
+                    .family = textOf(row, "family"),
+                    .path = goldens / textOf(row, "json"),
+                    .sha256 = textOf(row, "sha256")});
   }
   return rows;
 }

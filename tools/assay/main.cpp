@@ -7,6 +7,7 @@
 #include "fixtures/core/version.h"
 #include "tools/assay/commands.h"
 #include "tools/assay/problem.h"
+#include "tools/assay/registered.h"
 
 namespace {
 
@@ -106,12 +107,16 @@ class Commands {
                        "the version of Assay that made the runs (default: this one)");
     verify->add_option("--json", verify_.json, "write the verdict to this file");
     verify->add_option("--known-defects", verify_.knownDefects, "known wrong answers of LibTorch");
+    verify->add_option(
+        "--checks", verify_.checks,
+        "the checks of suites without operator goldens (default suites/checks.json)");
     addGoldens(verify);
     verify->footer(
         "Exit codes: 0 accept, 1 reject, 2 cannot judge. docs/acceptance.md is the handbook.");
     verify->callback([this] {
       verify_.goldens = goldens_;
       if (verify_.knownDefects.empty()) verify_.knownDefects = assay::defaultKnownDefects();
+      if (verify_.checks.empty()) verify_.checks = assay::defaultRegistered();
       code_ = assay::verify(verify_);
     });
 

@@ -1,10 +1,10 @@
 #include "tools/assay/profile.h"
 
 #include <algorithm>
-#include <set>
 
 #include "fixtures/core/files.h"
 #include "fixtures/core/known_defects.h"
+#include "fixtures/core/shape.h"
 #include "fixtures/core/text.h"
 
 namespace assay {
@@ -25,34 +25,33 @@ fs::path profileFile(const std::string& name) {
 
 std::vector<std::string> texts(const json& file, const std::string& field, bool needed) {
   const auto list = file.value(field, json::array());
-  if (!list.is_array() || (needed && list.empty()))
-    throw Problem("\"" + field + "\" must be a list of texts");
+  if (needed && list.empty()) throw Problem("\"" + field + "\" must be a list of texts");
   std::vector<std::string> found;
   for (const auto& one : list) {
-    if (!one.is_string() || one.get<std::string>().empty())
-      throw Problem("\"" + field + "\" must be a list of texts");
+    if (one == "") throw Problem("\"" + field + "\" must be a list of texts, none of them empty");
     found.push_back(one.get<std::string>());
   }
   return found;
 }
 
 Profile parse(const json& file) {
-  static const std::set<std::string> kFields{"format",      "name",    "why",      "device",
-                                             "gpu",         "runs",    "suites",   "skips",
-                                             "unavailable", "defects", "operators"};
+  static const json kShape = json::parse(R"({
+      "format": "count", "name": "text", "why": "text", "device": "text", "gpu": "text", "runs": "count",
+      "suites": ["text"], "operators": ["text"], "skips": ["text"], "unavailable": "flag", "defects": ["text"]})");
   if (!file.is_object() || file.value("format", json()) != 1)
     throw Problem("it is no profile of format 1");
-  for (const auto& [field, unused] : file.items()) {
-    if (!kFields.contains(field)) throw Problem("it has an unknown field \"" + field + "\"");
+  for (const auto& [field, value] : file.items()) {
+    if (!kShape.contains(field)) throw Problem("it has an unknown field \"" + field + "\"");
+    if (value.is_null()) throw Problem("\"" + field + "\" is null: leave it out, or give it");
   }
+  if (const auto wrong = misshaped(file, kShape); !wrong.empty()) throw Problem(wrong);
   Profile profile;
   profile.name = textOf(file, "name"), profile.why = textOf(file, "why");
   profile.deviceKind = textOf(file, "device"), profile.gpu = textOf(file, "gpu");
   if (profile.name.empty() || profile.deviceKind.empty() || profile.why.empty())
     throw Problem("it needs a \"name\", a \"device\" and a \"why\"");
-  const auto runs = file.value("runs", json(1));
-  if (!runs.is_number_unsigned() || runs == 0) throw Problem(R"("runs" must be a positive number)");
-  profile.runs = runs.get<size_t>();
+  profile.runs = file.value("runs", size_t{1});
+  if (profile.runs == 0) throw Problem(R"("runs" must be a positive number)");
   profile.suites = texts(file, "suites", true);
   profile.operators = texts(file, "operators", true);
   profile.skips = texts(file, "skips", false);
@@ -63,9 +62,7 @@ Profile parse(const json& file) {
   }
   if (!profile.gpu.empty() && profile.deviceKind != "cuda")
     throw Problem("it names a GPU, and its device is " + profile.deviceKind);
-  const auto unavailable = file.value("unavailable", json(false));
-  if (!unavailable.is_boolean()) throw Problem("\"unavailable\" must be true or false");
-  profile.unavailable = unavailable.get<bool>();
+  profile.unavailable = file.value("unavailable", false);
   return profile;
 }
 

@@ -28,7 +28,7 @@ class LineHandler {
   // The parser dictates these names.
   // NOLINTBEGIN(readability-identifier-naming)
   bool null() { return value(); }
-  bool boolean(bool) { return value(); }
+  bool boolean(bool) { return isTyped() ? wrongType() : value(); }
   bool number_integer(number_integer_t number) { return integer(number); }
   bool number_unsigned(number_unsigned_t number) {
     if (number > static_cast<number_unsigned_t>(std::numeric_limits<int64_t>::max()))
@@ -36,13 +36,14 @@ class LineHandler {
     return integer(static_cast<int64_t>(number));
   }
   bool number_float(number_float_t number, const string_t&) {
+    if (isTyped() && !number_) return wrongType();
     if (depth_ == 1 && number_) check_.*number_ = number;
-    return depth_ == 1 && count_ ? wrongType() : value();
+    return value();
   }
   bool string(string_t& text) {
     if (depth_ == 1) {
       if (text_) {
-        check_.*text_ = std::move(text);
+        take(text);
       } else if (isStatus_) {
         readStatus(text);
       } else if (number_) {
@@ -57,9 +58,9 @@ class LineHandler {
     return value();
   }
   bool binary(binary_t&) { return value(); }
-  bool start_object(size_t) { return open(); }
+  bool start_object(size_t) { return isTyped() ? wrongType() : open(); }
   bool end_object() { return close(); }
-  bool start_array(size_t) { return open(); }
+  bool start_array(size_t) { return isTyped() ? wrongType() : open(); }
   bool end_array() { return close(); }
   bool key(string_t& name) {
     if (depth_ == 1) choose(name);
@@ -118,6 +119,16 @@ class LineHandler {
     isStatus_ = name == "status";
   }
 
+  // What a person reads may hold anything, made harmless for a terminal; a name may not.
+  void take(const std::string& text) {
+    const bool prose = text_ == &CheckRecord::message || text_ == &CheckRecord::reason ||
+                       text_ == &CheckRecord::what;
+    const auto shown = printable(text);
+    if (!prose && (shown != text || text.find('\n') != std::string::npos))
+      problem_ = "has control characters in \"" + name_ + "\"";
+    check_.*text_ = shown;
+  }
+
   void readStatus(const std::string& text) {
     try {
       check_.status = statusFromName(text);
@@ -129,7 +140,7 @@ class LineHandler {
 
   bool integer(int64_t number) {
     if (depth_ == 1) {
-      if (count_ && number < 0) return wrongType();
+      if (text_ || isStatus_ || (count_ && number < 0)) return wrongType();
       if (count_) check_.*count_ = number;
       if (number_) check_.*number_ = static_cast<double>(number);
     }
@@ -150,8 +161,15 @@ class LineHandler {
     if (++depth_ > kDeepestJson) problem_ = "is nested too deeply";
     return problem_.empty();
   }
+  // Is a field being read whose type matters?
+  [[nodiscard]] bool isTyped() const {
+    return depth_ == 1 && (text_ || number_ || count_ || isStatus_);
+  }
   bool wrongType() {
-    problem_ = "has a \"" + name_ + "\" of the wrong type";
+    problem_ = "has a \"" + name_ + "\" of the wrong type: it must be " +
+               (number_  ? "a number"
+                : count_ ? "a whole number from 0 on"
+                         : "a text");
     return false;
   }
   bool close() {
@@ -172,6 +190,23 @@ class LineHandler {
 };
 
 }  // namespace
+
+const json& recordShape() {
+  static const json kShape = json::parse(R"({
+      "test": "text", "suite": "text", "operator": "text", "overload": "text", "case": "text", "variant_name": "text",
+      "device": "text", "status": "text", "reason": "text", "message": "text", "what": "text", "gauge": "text",
+      "error": "number", "bound": "number", "why": "text", "effective_bits": "number", "failing": "count",
+      "checked": "count", "sha256": "text", "seconds": "number", "defect": "text", "repro": "text",
+      "variant": {"device": "text", "dtype": "text", "direction": "text", "layout": "text", "form": "text",
+                  "lengths": "flag", "math": "text", "cudnn": "flag", "benchmark": "flag", "deterministic": "flag",
+                  "threads": "count"},
+      "worst": [{"index": "any", "got": "number", "want": "number", "error": "number"}],
+      "stored": [{"what": "text", "dtype": "text", "shape": ["count"], "offset": "count", "bytes": "count"}],
+      "details": {"determinism": {"promise": "text", "verdict": "text",
+                                  "kinds": {"*": {"runs": "count", "differing": "count", "relative": "number"}}},
+                  "layers": [{}]}})");
+  return kShape;
+}
 
 std::string parseLine(std::string_view line, CheckRecord& check) {
   LineHandler handler(check);

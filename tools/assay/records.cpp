@@ -9,6 +9,7 @@
 
 #include "fixtures/core/files.h"
 #include "fixtures/core/known_defects.h"
+#include "fixtures/core/shape.h"
 #include "fixtures/core/text.h"
 #include "tools/assay/record_line.h"
 
@@ -87,15 +88,28 @@ class FileReader {
   Once once_;
 };
 
+// The files of a folder whose names end so, sorted by name.
+std::vector<fs::path> filesOf(const fs::path& folder, const std::string& ending) {
+  std::vector<fs::path> files;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    if (entry.path().string().ends_with(ending)) files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+// A pipe or a device under the name of a file would be waited for.
+void demandPlain(const fs::path& path) {
+  std::error_code ignored;
+  if (fs::exists(path, ignored) && !fs::is_regular_file(path, ignored))
+    throw Problem(path.string() + " is no plain file: take it out of the run's folder");
+}
+
 // The run's plans, sorted by file name.
 void readPlans(Run& run) {
-  std::vector<fs::path> paths;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(run.folder, ignored)) {
-    if (entry.path().string().ends_with(".plan.json")) paths.push_back(entry.path());
-  }
-  std::sort(paths.begin(), paths.end());
-  for (const auto& path : paths) {
+  for (const auto& path : filesOf(run.folder, ".plan.json")) {
+    demandPlain(path);
     const auto text = readFile(path).value_or("");
     try {
       run.plans.push_back(planFromJson(parseForeign(text)));
@@ -188,16 +202,6 @@ void readFiles(Run& run) {
   joinFiles(run, found);
 }
 
-std::vector<fs::path> recordFiles(const fs::path& folder) {
-  std::vector<fs::path> files;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
-    if (entry.path().extension() == ".jsonl") files.push_back(entry.path());
-  }
-  std::sort(files.begin(), files.end());
-  return files;
-}
-
 // The folders that hold runs, the nearest first.
 std::vector<fs::path> resultFolders() {
   return {fs::path("results"), (programFolder() / "../results").lexically_normal()};
@@ -209,7 +213,7 @@ fs::path newestRun() {
   std::error_code ignored;
   for (const auto& results : resultFolders()) {
     for (const auto& run : fs::directory_iterator(results, ignored)) {
-      for (const auto& file : recordFiles(run.path())) {
+      for (const auto& file : filesOf(run.path(), ".jsonl")) {
         const auto written = fs::last_write_time(file, ignored);
         if (written > time) newest = run.path(), time = written;
       }
@@ -239,7 +243,10 @@ json Run::whole(const CheckRecord& check) const {
     record = json::parse(bytes->substr(check.offset, check.bytes), nullptr, false);
   if (!record.is_object() || record.value("test", json()) != check.test)
     throw Problem(files.at(check.file).string() + " changed while it was read: try again");
-  return record;
+  if (const auto wrong = misshaped(record, recordShape()); !wrong.empty())
+    throw Problem(files.at(check.file).string() + ", line " + std::to_string(check.line) + ": " +
+                  wrong + ": the file was altered or damaged");
+  return printable(record);
 }
 
 Run readRun(const fs::path& folder) {
@@ -247,7 +254,10 @@ Run readRun(const fs::path& folder) {
     throw Problem("there is no run in " + folder.string() + ": name a run's folder");
   Run run;
   run.folder = folder;
-  run.files = recordFiles(folder);
+  run.files = filesOf(folder, ".jsonl");
+  for (const auto* ending : {".jsonl", ".outputs"}) {
+    for (const auto& file : filesOf(folder, ending)) demandPlain(file);
+  }
   run.environment = readEnvironment(folder).value_or(json());
   readPlans(run);
   readFiles(run);
@@ -259,6 +269,15 @@ Run readRun(const fs::path& folder) {
 }
 
 std::optional<json> readEnvironment(const fs::path& folder) {
+  static const json kShape = json::parse(R"({
+      "time": "text", "host": "text", "assay": "text", "goldens_sha256": "text", "known_defects_sha256": "text",
+      "fault": "text", "libtorch": {"*": "text"}, "cuda": {"*": "text"}, "cudnn": {"*": "text"}, "nccl": "text",
+      "driver": "text", "gpu_problem": "text",
+      "gpus": [{"device": "text", "name": "text", "uuid": "text", "compute_capability": "text", "sm_count": "count"}],
+      "cpu": {"model": "text", "microcode": "text", "capability": "text", "logical_cpus": "count",
+              "threads": "count", "interop_threads": "count"},
+      "flags": {}, "variables": {"*": "text"}, "system": {"*": "text"}})");
+  demandPlain(folder / "environment.json");
   const auto text = readFile(folder / "environment.json");
   if (!text) return std::nullopt;
   json environment = parseForeign(*text);
@@ -266,7 +285,10 @@ std::optional<json> readEnvironment(const fs::path& folder) {
     throw Problem((folder / "environment.json").string() +
                   " is not a manifest of format 1: the file was altered, or is a newer Assay's");
   }
-  return environment;
+  if (const auto wrong = misshaped(environment, kShape); !wrong.empty())
+    throw Problem((folder / "environment.json").string() + ": " + wrong +
+                  ": the file was altered, or is another Assay's");
+  return printable(environment);
 }
 
 fs::path findRun(const std::optional<std::string>& name) {

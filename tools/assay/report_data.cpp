@@ -228,20 +228,19 @@ void addDetails(const Run& run, json& data) {
     const json whole = run.whole(check);
     const json details = whole.value("details", json());
     if (!details.is_object()) continue;
-    if (details.contains("layers"))
+    if (details.value("layers", json()).is_array())
       data["models"].push_back({{"model", check.operatorName},
                                 {"variant", check.variantName},
                                 {"layers", details["layers"]},
                                 {"message", check.message}});
-    if (!details.contains("determinism")) continue;
-    const auto& seen = details["determinism"];
-    int64_t runs = 0, differing = 0;
-    double spread = 0;
+    const json seen = details.value("determinism", json());
+    if (!seen.is_object()) continue;
+    double runs = 0, differing = 0, spread = 0;
     const json kinds = seen.value("kinds", json::object());  // items() refers to it
     for (const auto& [kind, one] : kinds.items()) {
-      runs += one.at("runs").get<int64_t>();
-      differing += one.at("differing").get<int64_t>();
-      spread = std::max(spread, one.at("relative").get<double>());
+      runs += numberOf(one, "runs");
+      differing += numberOf(one, "differing");
+      spread = std::max(spread, numberOf(one, "relative"));
     }
     data["determinism"].push_back({{"routine", check.operatorName},
                                    {"problem", check.caseName},

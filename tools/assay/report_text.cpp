@@ -15,10 +15,18 @@ namespace {
 
 using nlohmann::json;
 
-// Text inside XML; control characters, which XML 1.0 cannot hold, become spaces.
+// Text inside XML; control characters and U+FFFE and U+FFFF, which XML 1.0 cannot hold, become
+// spaces.
 std::string escaped(const std::string& text) {
   std::string result;
-  for (const char c : text) {
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (const auto piece = std::string_view(text).substr(i, 3);
+        piece == "\xEF\xBF\xBE" || piece == "\xEF\xBF\xBF") {
+      result += ' ';
+      i += 2;
+      continue;
+    }
     switch (c) {
       case '&':
         result += "&amp;";
@@ -41,7 +49,8 @@ std::string escaped(const std::string& text) {
 
 std::string junitCase(const CheckRecord& check) {
   char head[64];
-  std::snprintf(head, sizeof head, R"(" time="%.6f")", check.seconds);
+  const bool sane = check.seconds >= 0 && check.seconds < 1e9;  // an altered record's may not be
+  std::snprintf(head, sizeof head, R"(" time="%.6f")", sane ? check.seconds : 0.0);
   std::string text = "    <testcase classname=\"" + escaped(check.suite + "." + check.device) +
                      "\" name=\"" + escaped(check.test) + head;
   const auto child = [&](const char* tag, const std::string& message) {
@@ -72,9 +81,9 @@ std::string reportPage(const json& data) { return filledPage(kReportPage, data);
 
 std::string filledPage(std::string page, const json& data) {
   std::string text = data.dump(-1, ' ', false, json::error_handler_t::replace);
-  // "</script>" inside the data would end it.
-  for (size_t at = 0; (at = text.find("</", at)) != std::string::npos; at += 3)
-    text.insert(at + 1, "\\");
+  // "</script>" inside the data would end it, "<!--<script>" would hide its end.
+  for (size_t at = 0; (at = text.find('<', at)) != std::string::npos; at += 6)
+    text.replace(at, 1, "\\u003c");
   const std::string mark = "@DATA@";
   return page.replace(page.find(mark), mark.size(), text);
 }
@@ -148,6 +157,7 @@ int report(const ReportOptions& options) {
   write(beside(options.junit, "junit.xml"), reportJunit(run));
   write(beside(options.markdown, "report.md"), reportMarkdown(data));
   std::printf("%s\n", data["verdict"].get<std::string>().c_str());
+  for (const auto& line : data["lines"]) std::printf("  %s\n", line.get<std::string>().c_str());
   return data["good"] ? 0 : 1;
 }
 

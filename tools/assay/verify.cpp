@@ -6,6 +6,7 @@
 #include "fixtures/core/command.h"
 #include "fixtures/core/files.h"
 #include "fixtures/core/sha256.h"
+#include "fixtures/core/shape.h"
 #include "fixtures/core/text.h"
 #include "fixtures/core/version.h"
 #include "tools/assay/bundle.h"
@@ -34,6 +35,10 @@ json readManifest(const ArchiveFiles& files, const fs::path& bundle) {
   if (!manifest.is_object() || manifest.value("format", json()) != 1 ||
       !manifest.value("files", json()).is_object() || !manifest.value("runs", json()).is_array())
     throw Problem(bundle.string() + " has no manifest of format 1: it is no bundle of Assay's");
+  if (const auto wrong = misshaped(
+          manifest, json::parse(R"({"files": {"*": "text"}, "runs": [{"folder": "text"}]})"));
+      !wrong.empty())
+    throw Problem(bundle.string() + ": in its manifest " + wrong + ": it is no bundle of Assay's");
   return manifest;
 }
 
@@ -136,16 +141,16 @@ void judgeRun(EvidenceJudge& judge, const Run& run, const std::string& challenge
                                counted(found.failed, "check failed", "checks failed"));
   if (found.passed + found.known + found.failed == 0)
     outcome.problems.push_back(name + ": nothing was checked");
-  if (found.outputs == 0 && found.family > 0)
+  if (found.again.outputs == 0 && found.family > 0)
     outcome.problems.push_back(name +
                                ": it kept no output whose error could be computed again (--store)");
   outcome.notes.push_back(
       name + ": " + counted(found.verdicts, "verdict", "verdicts") + " worked out again, " +
-      std::to_string(found.bounds) + " bounds looked up in the goldens, " +
-      counted(found.outputs, "output", "outputs") + " compared with them again (" +
-      std::to_string(found.beyond) + " of other gauges not); " + std::to_string(found.passed) +
-      " passed, " + std::to_string(found.known) + " known defects, " +
-      std::to_string(found.skipped) + " not checked");
+      std::to_string(found.again.bounds) + " bounds looked up in the goldens, " +
+      counted(found.again.outputs, "output", "outputs") + " compared with them again (" +
+      std::to_string(found.again.beyond) + " of other gauges not); " +
+      std::to_string(found.passed) + " passed, " + std::to_string(found.known) +
+      " known defects, " + std::to_string(found.skipped) + " not checked");
   for (const auto& [reason, count] : found.skips)
     outcome.notes.push_back(name + ": " + counted(count, "check", "checks") + " skipped for " +
                             reason);
@@ -179,7 +184,7 @@ int verify(const VerifyOptions& options) {
   checkHashes(files, manifest, outcome);
   checkSignature(files, options.signers, outcome);
   const ScratchFolder scratch;
-  EvidenceJudge judge(options.goldens, options.knownDefects,
+  EvidenceJudge judge(options.goldens, options.knownDefects, options.checks,
                       options.assay.empty() ? assayVersion() : options.assay);
   if (outcome.problems.empty()) {  // altered bytes are no ground to judge on
     const auto runs = unpackRuns(files, manifest, scratch.path());

@@ -9,6 +9,16 @@ die() {  # die CODE SENTENCE: what is wrong and what to do
   exit "$code"
 }
 
+# Exit code 1 is a verdict, which only `verdict 1` gives. In a script with `trap 'demand_verdict $?' EXIT`, a command that fails
+# where nobody looked (no space, no right, a file that is not there) ends it with 2, could not run.
+verdict() {
+  verdict_given=1
+  exit "$1"
+}
+demand_verdict() {
+  (($1 != 1)) || [[ -n ${verdict_given:-} ]] || die 2 "it ended early: see above for the reason."
+}
+
 # torch_folder WHERE: prints the torch folder at or under WHERE (torch itself, site-packages, a virtual environment).
 torch_folder() {
   local candidate

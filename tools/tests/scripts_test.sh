@@ -181,6 +181,24 @@ test_run_assay() {
       *) expect "run-assay, a suite exits $code" 2 "beta on cpu: could not run" "${call[@]}" ;;
     esac
   done
+  # A suite for one kind of device alone.
+  printf 'alpha\nbeta cuda\n' >"$tree/lib/assay/suites.txt"
+  stub "$tree/bin" beta_suite <<<'exit 1'
+  expect "run-assay, a suite of GPUs on the CPU" 0 "alpha sees" "${call[@]}"
+  expect "run-assay, a suite of GPUs" 1 "beta on cuda: FAILED" "$tree/run-assay" --libtorch "$torch"
+  printf 'alpha\nbeta\n' >"$tree/lib/assay/suites.txt"
+  # Ctrl-C: the suite that runs ends by its own hand with 1, and no other one starts.
+  # shellcheck disable=SC2016
+  stub "$tree/bin" alpha_suite <<<'kill -INT $PPID; exit 1'
+  stub "$tree/bin" beta_suite <<<'echo beta ran; exit 0'
+  expect "run-assay, interrupted" 2 "go on with --resume --results $tree/results/" "${call[@]}"
+  expect "run-assay, nothing after an interruption" 0 "none" bash -c "'$tree/run-assay' --libtorch '$torch' --device cpu 2>&1 | grep 'beta ran' || echo none"
+  stub "$tree/bin" alpha_suite <<<'exit 0'
+  mv "$tree/lib/assay/suites.txt" "$tree/lib/assay/gone.txt"
+  expect "run-assay, no list of suites: no verdict" 2 "ended early" "${call[@]}"
+  mv "$tree/lib/assay/gone.txt" "$tree/lib/assay/suites.txt"
+  touch "$scratch/plain_file"
+  expect "run-assay, results in a file" 2 "could not start" "${call[@]}" --results "$scratch/plain_file/run"
   stub "$tree/bin" alpha_suite <<<'exit 77'
   stub "$tree/bin" beta_suite <<<'exit 77'
   expect "run-assay, all skipped" 77 "skipped" "${call[@]}"
@@ -218,6 +236,20 @@ test_gate() {
   expect "gate, all at once, rejected" 1 "store all" env GATED_EXIT=1 GATED_VERDICT=1 "${call[@]}" --upgrade "touch '$scratch/upgrade'"
   truth "gate, upgraded" test -e "$scratch/upgrade"
   expect "gate, another upgrade" 2 "take another folder" "${call[@]}" --upgrade true
+  # Two at once; what an upgrade leaves running is no second one.
+  rm -rf "$drill"
+  mkdir "$drill"
+  flock "$drill/lock" "${call[@]}" >"$scratch/second" 2>&1
+  truth "gate, two at once" grep -q "another tools/gate works in" "$scratch/second"
+  expect "gate, an upgrade that leaves a daemon" 0 "assay gate" "${call[@]}" --upgrade "sleep 60 >/dev/null 2>&1 & echo \$! >'$scratch/daemon'"
+  expect "gate, beside that daemon" 0 "assay gate" "${call[@]}" --upgrade "sleep 60 >/dev/null 2>&1 & echo \$! >'$scratch/daemon'"
+  kill "$(<"$scratch/daemon")"
+  # What cannot be written is no verdict.
+  rm -rf "$drill"
+  mkdir -p "$drill/drill.txt.partial"
+  expect "gate, settings that cannot be written" 2 "cannot write $drill/drill.txt" "${call[@]}"
+  touch "$scratch/no_folder"
+  expect "gate, a file as its folder" 2 "cannot make" "$gate" "$scratch/no_folder" --installed "$tree"
 }
 
 # The installed tree's CTest file must parse and keep the labels (in a build folder only: CTest names it).
