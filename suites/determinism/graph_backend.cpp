@@ -354,8 +354,7 @@ void OperationGraph::add(const NormStep& step) {
   auto& operation = keep(CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR);
   operation.set(CUDNN_ATTR_OPERATION_NORM_FWD_MODE, CUDNN_TYPE_NORM_MODE, modeOf(step.mode));
   operation.set(CUDNN_ATTR_OPERATION_NORM_FWD_PHASE, CUDNN_TYPE_NORM_FWD_PHASE,
-                step.phase == NormStep::Phase::kTraining ? CUDNN_NORM_FWD_TRAINING
-                                                         : CUDNN_NORM_FWD_INFERENCE);
+                CUDNN_NORM_FWD_TRAINING);
   give(operation, CUDNN_ATTR_OPERATION_NORM_FWD_XDESC, step.x);
   give(operation, CUDNN_ATTR_OPERATION_NORM_FWD_SCALE_DESC, step.scale);
   give(operation, CUDNN_ATTR_OPERATION_NORM_FWD_BIAS_DESC, step.bias);

@@ -57,15 +57,10 @@ Names namesOf(const PoolingStep& s) {
   return {{s.x}, {s.y}};
 }
 Names namesOf(const NormStep& s) {
-  using Phase = NormStep::Phase;
-  if (s.phase == Phase::kBackward)
+  if (s.phase == NormStep::Phase::kBackward)
     return {{s.x, s.dy, s.scale, s.mean, s.inverse, s.epsilon}, {s.dx, s.dScale, s.dBias}};
-  Names names{{s.x, s.scale, s.bias, s.epsilon, s.factor, s.oldMean, s.oldVariance},
-              {s.y, s.newMean, s.newVariance}};
-  auto& saved = s.phase == Phase::kTraining ? names.written : names.read;
-  saved.push_back(s.mean);
-  saved.push_back(s.inverse);
-  return names;
+  return {{s.x, s.scale, s.bias, s.epsilon, s.factor, s.oldMean, s.oldVariance},
+          {s.y, s.newMean, s.newVariance, s.mean, s.inverse}};
 }
 
 }  // namespace

@@ -73,7 +73,7 @@ struct PoolingStep {
 
 struct NormStep {
   enum class Mode { kBatch, kLayer, kRms, kInstance } mode;
-  enum class Phase { kTraining, kInference, kBackward } phase;
+  enum class Phase { kTraining, kBackward } phase;
   std::string x, scale, bias, epsilon, mean, inverse, y;
   std::string factor, oldMean, oldVariance, newMean, newVariance;  // running statistics
   std::string dy, dx, dScale, dBias;

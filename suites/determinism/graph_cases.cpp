@@ -228,13 +228,13 @@ GraphTensor perChannel(const std::string& name, Use use = Use::kInput) {
   return {name, {1, kImage[1], 1, 1}, use, at::kFloat, true};
 }
 
-NormStep forwardStep(NormStep::Mode mode, NormStep::Phase phase) {
+NormStep forwardStep(NormStep::Mode mode) {
   return {.mode = mode,
-          .phase = phase,
+          .phase = NormStep::Phase::kTraining,
           .x = "x",
           .scale = "scale",
           .bias = "bias",
-          .epsilon = phase == NormStep::Phase::kTraining ? "epsilon" : "",
+          .epsilon = "epsilon",
           .mean = "mean",
           .inverse = "inverse",
           .y = "y"};
@@ -254,7 +254,7 @@ GraphCase batchNormTraining() {
                    perChannel("inverse", Use::kOutput),
                    perChannel("new_mean", Use::kOutput),
                    perChannel("new_variance", Use::kOutput)};
-  auto step = forwardStep(NormStep::Mode::kBatch, NormStep::Phase::kTraining);
+  auto step = forwardStep(NormStep::Mode::kBatch);
   step.factor = "factor";
   step.oldMean = "old_mean";
   step.oldVariance = "old_variance";
@@ -281,15 +281,24 @@ GraphCase batchNormTraining() {
   return complete(graph);
 }
 
+// By arithmetic, as cuDNN's own front end writes it: on an H200 no engine takes the norm operation
+// with the phase "inference".
 GraphCase batchNormInference() {
+  using Mode = PointwiseStep::Mode;
   GraphCase graph{.operation = "BatchNormInference", .name = "nhwc"};
   graph.tensors = {{"x", kImage, Use::kInput, at::kFloat, true},
                    perChannel("mean"),
                    perChannel("inverse"),
                    perChannel("scale"),
                    perChannel("bias"),
+                   {"centred", kImage, Use::kVirtual, at::kFloat, true},
+                   {"normal", kImage, Use::kVirtual, at::kFloat, true},
+                   {"scaled", kImage, Use::kVirtual, at::kFloat, true},
                    {"y", kImage, Use::kOutput, at::kFloat, true}};
-  graph.steps = {forwardStep(NormStep::Mode::kBatch, NormStep::Phase::kInference)};
+  graph.steps = {PointwiseStep{Mode::kSubtract, "x", "mean", "centred"},
+                 PointwiseStep{Mode::kMultiply, "centred", "inverse", "normal"},
+                 PointwiseStep{Mode::kMultiply, "normal", "scale", "scaled"},
+                 PointwiseStep{Mode::kAdd, "scaled", "bias", "y"}};
   graph.reference = [](const Values& in) -> Results {
     const auto wide = [&](const char* name) { return in.at(name).expand(kImage).contiguous(); };
     const auto mean = wide("mean"), inverse = wide("inverse"), scale = wide("scale"),
@@ -361,7 +370,7 @@ GraphCase norm(NormStep::Mode mode) {
   tensor("y", x, Use::kOutput);
   if (!rms) tensor("mean", groups, Use::kOutput);
   tensor("inverse", groups, Use::kOutput);
-  auto step = forwardStep(mode, NormStep::Phase::kTraining);
+  auto step = forwardStep(mode);
   if (rms) step.mean = "";
   graph.steps = {step};
   graph.reference = [instance, rms](const Values& in) -> Results {

@@ -6,6 +6,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <set>
+#include <string_view>
 
 #include "suites/determinism/graph_checks.h"
 #include "suites/determinism/graph_engine.h"
@@ -18,7 +19,7 @@
 namespace assay::determinism {
 namespace {
 
-const GraphCase& graphNamed(const std::string& operation, const std::string& name = "",
+const GraphCase& graphNamed(std::string_view operation, std::string_view name = "",
                             at::ScalarType dtype = at::kFloat) {
   static const auto all = graphCases();
   for (const auto& graph : all) {
@@ -26,7 +27,7 @@ const GraphCase& graphNamed(const std::string& operation, const std::string& nam
         (name.empty() || graph.name == name))
       return graph;
   }
-  throw std::logic_error("no graph " + operation + " " + name);
+  throw std::logic_error("no graph " + std::string(operation) + " " + std::string(name));
 }
 
 // ---- descriptions
