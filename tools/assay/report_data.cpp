@@ -43,11 +43,13 @@ class Names {
   json all_ = json::array();
 };
 
-// May tensor cores cut the operands? LibTorch's flag, or cuDNN's math types other than FMA.
+// May tensor cores cut the operands? LibTorch's flag, or cuDNN's math types other than FMA, or an
+// engine of its graph API (its notes say which).
 bool tensorCores(const CheckRecord& check) {
   const auto& name = check.variantName;
   return name.find("_tf32") != std::string::npos ||
-         (check.suite == "cudnn_legacy" && name.find("_fma") == std::string::npos);
+         (check.suite == "cudnn_legacy" && name.find("_fma") == std::string::npos) ||
+         check.suite == "cudnn_graph";
 }
 
 std::string has(const CheckRecord& check, const char* one, const char* other) {
@@ -220,10 +222,12 @@ void addPlots(const Run& run, json& data) {
 }
 
 void addDetails(const Run& run, json& data) {
+  static const std::set<std::string> kDeterminism{"cudnn_legacy", "cudnn_graph", "aten_contract",
+                                                  "repeated_training"};
   data["determinism"] = json::array();
   data["models"] = json::array();
   for (const auto& check : run.checks) {
-    const bool determinism = check.suite == "cudnn_legacy" || check.suite == "aten_contract";
+    const bool determinism = kDeterminism.contains(check.suite);
     if (!determinism && check.caseName != "free_running") continue;
     const json whole = run.whole(check);
     const json details = whole.value("details", json());
