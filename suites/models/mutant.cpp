@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <set>
 
 #include "fixtures/argument.h"
@@ -82,14 +83,14 @@ at::Tensor drawn(const std::string& name, const std::string& kind,
 void drawWeights(Mutant& mutant, const MutantLayer& layer, int64_t inputs,
                  const std::string& stem) {
   std::vector<int64_t> shape{layer.size, inputs};
-  double fan = static_cast<double>(inputs);
+  int64_t fan = inputs;
   if (layer.isConvolution()) {
     shape = layer.op == "conv2d" ? std::vector{layer.size, inputs / layer.groups}
                                  : std::vector{inputs, layer.size / layer.groups};
     shape.insert(shape.end(), layer.kernel.begin(), layer.kernel.end());
-    fan = static_cast<double>(inputs / layer.groups * layer.kernel[0] * layer.kernel[1]);
+    fan = inputs / layer.groups * layer.kernel[0] * layer.kernel[1];
   }
-  const double bound = static_cast<float>(std::sqrt(6 / fan));
+  const auto bound = static_cast<float>(std::sqrt(6 / static_cast<double>(fan)));
   const auto weight = layer.name + ".weight", bias = layer.name + ".bias";
   mutant.weights[weight] = drawn(stem + weight, "uniform", shape, -bound, bound);
   mutant.weights[bias] = drawn(stem + bias, "uniform", {layer.size}, -0.5, 0.5);

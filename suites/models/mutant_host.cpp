@@ -5,13 +5,10 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <limits>
 #include <numeric>
 
 namespace assay::models::host {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 at::Tensor zeros(at::IntArrayRef shape) { return at::zeros(shape, at::kDouble); }
 const double* in(const at::Tensor& x) { return x.const_data_ptr<double>(); }

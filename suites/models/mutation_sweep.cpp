@@ -31,10 +31,10 @@ std::vector<std::string> resultNames(const Mutant& mutant) {
   std::vector<std::string> names;
   for (const auto& layer : mutant.layers) names.push_back(layer.name);
   names.emplace_back("loss");
-  for (auto layer = mutant.layers.rbegin(); layer != mutant.layers.rend(); ++layer)
-    if (layer->isProduct())
+  for (size_t k = mutant.layers.size(); k-- > 0;)
+    if (mutant.layers[k].isProduct())
       for (const char* part : {".weight", ".bias"})
-        names.push_back("gradient/" + layer->name + part);
+        names.push_back("gradient/" + mutant.layers[k].name + part);
   return names;
 }
 
@@ -341,7 +341,7 @@ std::vector<SweepMutant> loadSweep(const std::filesystem::path& goldens) {
   const auto bounds = data->tensor(json.at("bounds")).to(at::kDouble).contiguous();
   if (!at::logical_and(bounds.ge(0), bounds.isfinite()).all().item<bool>())
     throw GoldenError("mutation_sweep: a bound that is no number, or negative");
-  const double* next = values.const_data_ptr<double>();
+  const auto* next = values.const_data_ptr<double>();
   const double* end = next + values.numel();
   std::vector<SweepMutant> sweep;
   int64_t row = 0;
