@@ -18,6 +18,7 @@ bool smokeGraph(const std::string& operation, const std::string& name) {
 #include <limits>
 #include <memory>
 
+#include "fixtures/device.h"
 #include "fixtures/variant.h"
 #include "suites/determinism/graph_backend.h"
 #include "suites/determinism/graph_engine.h"
@@ -182,11 +183,18 @@ Check checkOf(const GraphCase& graph, const std::string& device, const std::stri
 
 std::vector<Check> graphChecks(const std::string& device, const Options& options) {
   std::vector<Check> checks;
-  const c10::cuda::CUDAGuard guard(c10::Device(device).index());
+  const bool pretended = gpusArePretended();  // which engines there are, cuDNN says on the GPU
+  c10::cuda::OptionalCUDAGuard guard;
+  if (!pretended) guard.set_device(c10::Device(device));
   for (auto& graph : graphCases()) {
     if (options.smoke && !smokeGraph(graph.operation, graph.name)) continue;
     if (wantsKnobs(graph)) continue;
+    if (pretended && graph.operation == "Attention") continue;  // a newer cuDNN leaves it out
     auto sweep = checkOf(graph, device, "sweep");
+    if (pretended) {
+      checks.push_back(std::move(sweep));
+      continue;
+    }
     try {
       const auto placed = std::make_shared<PlacedGraph>(graph, device);
       for (const int64_t index : placed->supporting()) {

@@ -281,11 +281,12 @@ TEST(Registered, ChecksOfGpus) {
   const auto hash = [](std::vector<std::string> names) { return hashOfTests(std::move(names)); };
   const json group{1, hash({"S.T/op__c__cuda0_float32_forward"})};
   const json pair{1, hash({"S.T/copy__cuda0_to_cuda1__cuda0_float32_forward"})};
-  std::ofstream(path) << json{{"format", 1},
-                              {"suites",
-                               {{"each", {{"cuda", {{"op", group}}}}},
-                                {"open", {{"open", true}, {"cuda", {{"op", group}}}}},
-                                {"all", {{"gpus", {{"2", {{"copy", pair}}}}}}}}}};
+  std::ofstream(path) << json{
+      {"format", 1},
+      {"suites",
+       {{"each", {{"cuda", {{"op", group}}}}},
+        {"open", {{"open", true}, {"cuda", {{"op", {"S.T/op__c__cuda0_float32_forward"}}}}}},
+        {"all", {{"gpus", {{"2", {{"copy", pair}}}}}}}}}};
   const RegisteredChecks checks(path);
   fs::remove(path);
   const std::vector<std::string> gpus{"cuda0", "cuda1"};
@@ -307,6 +308,10 @@ TEST(Registered, ChecksOfGpus) {
   more["algorithm"] = {"S.T/algorithm__c__cuda0_float32_forward"};
   EXPECT_EQ(checks.differences("each", "cuda0", 2, more).size(), 1U);
   EXPECT_TRUE(checks.differences("open", "cuda0", 2, more).empty());
+  more["op"].push_back("S.T/op__engine7__cuda0_float32_forward");
+  EXPECT_TRUE(checks.differences("open", "cuda0", 2, more).empty());
+  EXPECT_EQ(checks.differences("open", "cuda0", 2, {}),
+            std::vector<std::string>{"1 of 1 checks of op are not recorded"});
   const Tests copies{{"copy", {"S.T/copy__cuda0_to_cuda1__cuda0_float32_forward"}}};
   EXPECT_TRUE(checks.differences("all", "cuda0", 1, copies).empty());  // skipped, under two's names
   EXPECT_TRUE(checks.differences("all", "cuda0", 2, copies).empty());

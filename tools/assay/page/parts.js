@@ -8,7 +8,7 @@ const make = (tag, attributes = {}, ...children) => {
   for (const child of children) node.append(child);
   return node;
 };
-const figure = (value, digits = 3) => (value === null || value === undefined ? "" : Number.isFinite(value) ? Number(value.toPrecision(digits)).toString() : String(value));
+const figure = (value, digits = 3) => (value === null || value === undefined ? "" : Number.isFinite(value) ? (value !== 0 && Math.abs(value) < 1e-3 ? value.toExponential(digits - 1) : Number(value.toPrecision(digits)).toString()) : String(value));
 const section = (title, ...children) => main.append(make("h2", {}, title), ...children);
 const table = (head, rows) => {
   const body = make("tbody");
