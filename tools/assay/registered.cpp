@@ -90,7 +90,7 @@ std::vector<std::string> RegisteredChecks::differences(
     if (names.size() != group.at(0))
       found.push_back(std::to_string(names.size()) + " of " + group.at(0).dump() + " checks of " +
                       name + " are recorded");
-    else if (hashOfTests(names) != group.at(1))
+    else if (hashOfTests(names) != group.at(1).get<std::string>())
       found.push_back("the checks of " + name + " are other ones than the suite registers");
   }
   if (open) return found;
