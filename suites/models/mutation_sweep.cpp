@@ -3,15 +3,14 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <limits>
 #include <memory>
 
 #include "fixtures/argument.h"
 #include "fixtures/case.h"
-#include "fixtures/mode.h"
 #include "fixtures/poison.h"
+#include "suites/models/observed_suite.h"
 #include "suites/models/step.h"
 #include "suites/models/trace.h"
 
@@ -150,21 +149,6 @@ at::Tensor weightOf(const Mutant& mutant, const MutantLayer& layer, const char* 
 double boundOf(const SweepMutant& golden, const std::string& name, const Variant& variant) {
   const auto& row = golden.bounds.at(name);
   return row.at(modeOf(variant)) + row.at(kFloat64);  // the host errs, too
-}
-
-template <typename Body>
-Record guarded(const Variant& variant, bool ignoreIeee, const Body& body) {
-  Record record;
-  const auto start = std::chrono::steady_clock::now();
-  try {
-    const ModeGuard guard(variant, ignoreIeee && variant.math == "ieee");
-    body(record);
-  } catch (const c10::Error& error) {
-    record.status = Status::kFailed;
-    record.message = std::string("the model threw: ") + error.what_without_backtrace();
-  }
-  record.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  return record;
 }
 
 void conclude(Record& record, const std::vector<Seen>& rows, const std::string& error,

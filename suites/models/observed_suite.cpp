@@ -12,8 +12,6 @@
 namespace assay::models {
 namespace {
 
-using Body = std::function<void(Record&)>;
-
 std::vector<Variant> variantsOf(const Subject& subject, const std::string& device) {
   std::vector<Variant> variants;
   for (const char* dtype : {"float32", "float64"}) {
@@ -38,27 +36,6 @@ std::vector<Variant> variantsOf(const Subject& subject, const std::string& devic
     with([](Variant& v) { v.math = "tf32", v.deterministic = true; });
   }
   return variants;
-}
-
-// Runs the body in the variant's mode; a kernel that has no deterministic form is a skip.
-Record guarded(const Variant& variant, bool ignoreIeee, const Body& body) {
-  Record record;
-  const auto start = std::chrono::steady_clock::now();
-  try {
-    const ModeGuard guard(variant, ignoreIeee && variant.math == "ieee");
-    body(record);
-  } catch (const c10::Error& error) {
-    const std::string text = error.what_without_backtrace();
-    if (variant.deterministic && text.find("deterministic") != std::string::npos) {
-      record.status = Status::kSkipped;
-      record.reason = "NO_DETERMINISTIC_KERNEL";
-    } else {
-      record.status = Status::kFailed;
-      record.message = "the model threw: " + text.substr(0, 400);
-    }
-  }
-  record.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  return record;
 }
 
 double factorOf(const Subject& subject, const Variant& variant) {
@@ -164,6 +141,26 @@ void printTable(const Record& whole, const Record* layers) {
 }
 
 }  // namespace
+
+Record guarded(const Variant& variant, bool ignoreIeee, const Body& body) {
+  Record record;
+  const auto start = std::chrono::steady_clock::now();
+  try {
+    const ModeGuard guard(variant, ignoreIeee && variant.math == "ieee");
+    body(record);
+  } catch (const c10::Error& error) {
+    const std::string text = error.what_without_backtrace();
+    if (variant.deterministic && text.find("deterministic") != std::string::npos) {
+      record.status = Status::kSkipped;
+      record.reason = "NO_DETERMINISTIC_KERNEL";
+    } else {
+      record.status = Status::kFailed;
+      record.message = "the model threw: " + text.substr(0, 400);
+    }
+  }
+  record.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return record;
+}
 
 Record freeRunning(const ObservedModel& golden, const Subject& subject, const Variant& variant,
                    bool ignoreIeee) {

@@ -12,6 +12,15 @@
 
 namespace assay {
 
+// What a record of a check that passed says beside its names.
+inline nlohmann::json passedFields() {
+  return {{"overload", ""},         {"device", "cpu"},    {"reason", ""},
+          {"message", ""},          {"what", "output 0"}, {"gauge", "conditioned"},
+          {"error", 2.0},           {"bound", 16},        {"why", "docs/numerics.md#conditioned"},
+          {"effective_bits", 23.5}, {"failing", 0},       {"checked", 40},
+          {"sha256", "0123"},       {"seconds", 1e-3},    {"defect", ""}};
+}
+
 // Writes the plan that each record file of `folder` fulfils.
 inline void writePlans(const std::filesystem::path& folder) {
   std::map<std::string, Plan> plans;

@@ -224,14 +224,13 @@ def triangular_solve_second(self, A, upper=True, transpose=False, unitriangular=
 add("triangular_solve", triangular_solve, triangular_solve_second,
     lambda draw: [Case(f"{name(s)}_up{int(u)}_t{int(t)}_unit{int(unit)}", self=draw.normal(*s[:-1], 2), A=triangular(draw, u, *s), upper=u, transpose=t, unitriangular=unit)
                   for s in ((1, 1), (3, 3), (2, 3, 3)) for u in (True, False) for t in (False, True) for unit in (False, True) if s[-1] > 1 or not unit])
-add("linalg_inv_ex", lambda A: (inv(A), info(A.shape)), lambda A: (numpy.linalg.inv(A), no_errors(A.shape)), lambda draw: [Case(name(s), A=draw.normal(*s) + 3 * numpy.eye(s[-1])) for s in SIZES])
-add("linalg_solve_ex", lambda A, B, left=True: (np.matmul(inv(A), B) if left else np.matmul(B, inv(A)), info(A.shape)),
+inv_ex = add("linalg_inv_ex", lambda A: (inv(A), info(A.shape)), lambda A: (numpy.linalg.inv(A), no_errors(A.shape)), lambda draw: [Case(name(s), A=draw.normal(*s) + 3 * numpy.eye(s[-1])) for s in SIZES])
+solve_ex = add("linalg_solve_ex", lambda A, B, left=True: (np.matmul(inv(A), B) if left else np.matmul(B, inv(A)), info(A.shape)),
     lambda A, B, left=True: (numpy.linalg.solve(A, B) if left else transpose(numpy.linalg.solve(transpose(A), transpose(B))), no_errors(A.shape)),
     lambda draw: [Case(f"{name(s)}_left{int(left)}", A=draw.normal(*s) + 3 * numpy.eye(s[-1]), B=draw.normal(*s[:-1], 2) if left else draw.normal(*s[:-2], 2, s[-1]), left=left) for s in SIZES for left in (True, False)])
 
-for name_ex, answers, given in (("linalg_inv_ex", lambda n: [nothing_but_nan((n, n)), aside()], {}),
-                                ("linalg_solve_ex", lambda n: [nothing_but_nan((n, 2)), aside()], {"B": lambda draw, n: draw.normal(n, 2)})):
-    demand_nan(next(o for o in operators if o.name == name_ex), "A", answers, **given)
+demand_nan(inv_ex, "A", lambda n: [nothing_but_nan((n, n)), aside()])
+demand_nan(solve_ex, "A", lambda n: [nothing_but_nan((n, 2)), aside()], B=lambda draw, n: draw.normal(n, 2))
 
 
 def unpacked(LU_data, LU_pivots):

@@ -179,9 +179,9 @@ def single(reference):
     return lambda A: Out(reference(np.reshape(A, (1, *A.shape))), shape=()) if A.ndim == 2 else reference(A)
 
 
-add("linalg_det", single(det), lambda A: numpy.linalg.det(A), lambda draw: [Case(name(s), A=square(draw, *s)) for s in DETS]
+determinant = add("linalg_det", single(det), lambda A: numpy.linalg.det(A), lambda draw: [Case(name(s), A=square(draw, *s)) for s in DETS]
     + [Case(f"nan_{n}x{n}", A=with_nan(n), **NAN) for n in (2, 3, 4)] + [Case("zero_row", A=numpy.array([[1.0, 2.0], [0.0, 0.0]]), backward=False, trivial="a row of zeros: the determinant is 0"), Case("nearly_singular", A=numpy.array([[1.0, 2.0], [2.0, 4.0 + 2.0**-10]]))])
-add("logdet", lambda self: single(lambda A: np.log(det(A)))(self), lambda self: numpy.log(numpy.linalg.det(self)), lambda draw: [Case(name(s), self=numpy.eye(s[-1]) * 6 + draw.normal(*s)) for s in DETS]
+log_determinant = add("logdet", lambda self: single(lambda A: np.log(det(A)))(self), lambda self: numpy.log(numpy.linalg.det(self)), lambda draw: [Case(name(s), self=numpy.eye(s[-1]) * 6 + draw.normal(*s)) for s in DETS]
     + [Case(f"nan_{n}x{n}", self=with_nan(n), **NAN) for n in (2, 3, 4)] + [Case("structurally_singular", self=numpy.array([[1.0, 0.0], [0.0, 0.0]]), special=True, source="pytorch#154312", trivial="log 0 is -inf")])
 
 
@@ -194,7 +194,7 @@ def slogdet(A):
     return Out(np.balls(sign), shape=shape, constant=True), Out(np.log(d * sign), shape=shape)
 
 
-add("linalg_slogdet", slogdet, lambda A: tuple(numpy.linalg.slogdet(A)),
+sign_and_log = add("linalg_slogdet", slogdet, lambda A: tuple(numpy.linalg.slogdet(A)),
     lambda draw: [Case(name(s), A=square(draw, *s) * (-1 if s[-1] == 3 else 1)) for s in DETS] + [Case(f"nan_{n}x{n}", A=with_nan(n), **NAN, backward=False) for n in (2, 3, 4)])
 
 # Decompositions: residuals --------------------------------------------------------------------------------------------------------------------
@@ -552,8 +552,7 @@ demand_nan(solver, "A", lambda n: [nothing_but_nan((n, 2))], B=lambda draw, n: d
 for operator in operators:
     if operator.name in ("matrix_exp", "linalg_matrix_exp"):
         demand_nan(operator, "self", lambda n: [nothing_but_nan((n, n))])
-    if operator.name in ("linalg_det", "logdet", "linalg_slogdet"):  # one matrix by itself: its LU is another routine than a batch's
-        argument, answer = "self" if operator.name == "logdet" else "A", [nothing_but_nan(())]
-        answers = [aside(), *answer] if operator.name == "linalg_slogdet" else answer
-        demand_nan(operator, argument, lambda n, answers=answers: answers)
-        demand_nan(operator, argument, lambda n, answers=answers: answers, sizes=(1,), places=("all",))
+# One matrix by itself: its LU is another routine than a batch's.
+for operator, argument, answers in ((determinant, "A", [nothing_but_nan(())]), (log_determinant, "self", [nothing_but_nan(())]), (sign_and_log, "A", [aside(), nothing_but_nan(())])):
+    demand_nan(operator, argument, lambda n, answers=answers: answers)
+    demand_nan(operator, argument, lambda n, answers=answers: answers, sizes=(1,), places=("all",))
