@@ -1,5 +1,5 @@
 // Report 1's question: does this device train as well as another one? On a GPU against the CPU; on
-// a CPU, one thread and float64 against float32 on all threads.
+// a CPU, all threads and float64 against float32 on one thread.
 #include <cstdio>
 
 #include "fixtures/mode.h"
@@ -11,7 +11,8 @@ namespace {
 using namespace assay;
 using namespace assay::models;
 
-Variant referenceVariant() { return {.device = "cpu", .dtype = "float32"}; }
+// On one thread: so small a model gains nothing from more, and loses much where others run too.
+Variant referenceVariant() { return {.device = "cpu", .dtype = "float32", .oneThread = true}; }
 
 std::vector<Score> trained(const Training& training, const Variant& variant, bool ignoreIeee,
                            Evidence& evidence) {
@@ -81,10 +82,9 @@ Record parityCheck(const Variant& variant, bool ignoreIeee) {
 std::vector<Variant> variantsOn(const std::string& device) {
   const Variant base{.device = device, .dtype = "float32"};
   if (!base.onGpu()) {
-    Variant thread = base, wide = base;
-    thread.oneThread = true;
+    Variant wide = base;
     wide.dtype = "float64";
-    return {thread, wide};
+    return {base, wide};
   }
   Variant tf32 = base, plain = base;
   tf32.math = "tf32";
@@ -110,9 +110,10 @@ void printTable(const std::vector<Record>& records) {
   for (const auto& one : records) {
     if (!one.details.is_object() || !one.details.contains("seeds")) continue;
     const auto number = [&](const char* field) { return one.details.at(field).get<double>(); };
-    std::printf("%s against cpu_float32, %zu seeds: exact match %.2f %% and %.2f %%\n",
-                one.variantName.c_str(), one.details.at("seeds").size(), number("device_exact"),
-                number("reference_exact"));
+    std::printf(
+        "%s against one thread of the CPU in float32, %zu seeds: exact match %.2f %% and %.2f %%\n",
+        one.variantName.c_str(), one.details.at("seeds").size(), number("device_exact"),
+        number("reference_exact"));
     std::printf("  exact match differs by %+.2f ± %.2f points, F1 by %+.2f ± %.2f; margin %g\n",
                 number("exact_difference"), number("exact_half_width"), number("f1_difference"),
                 number("f1_half_width"), kMargin);

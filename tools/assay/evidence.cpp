@@ -116,7 +116,7 @@ class EvidenceJudge::OneRun {
   void record(const CheckRecord& check) {
     place(check);
     // A crash or a skip is a record too: the check was not dropped.
-    if (inFamily(check))
+    if (judge_.againstGolden(check))
       seen_.insert(check.operatorName + "\n" + check.caseName + "\n" + check.variantName);
     else
       others_[check.suite + "\n" + check.device][check.operatorName].push_back(check.test);
@@ -126,7 +126,7 @@ class EvidenceJudge::OneRun {
     if (!isJudged(check)) return;
     if (check.variantName.empty() || !isDevice(check.device))
       return complain("it was judged, and names no variant or device", check.test);
-    if (!inFamily(check)) return;
+    if (!judge_.againstGolden(check)) return;
     ++found_.family;
     try {
       const json whole =
@@ -144,12 +144,6 @@ class EvidenceJudge::OneRun {
     } catch (const json::exception&) {
       complain("a field is missing or of the wrong type", check.test);
     }
-  }
-
-  // Is it a check of a golden of the suite's own family? Other suites use operators' names too.
-  [[nodiscard]] bool inFamily(const CheckRecord& check) const {
-    const auto row = judge_.rows_.find(check.operatorName);
-    return row != judge_.rows_.end() && row->second.family == check.suite;
   }
 
   // Is the record where and of what it says?
@@ -200,7 +194,7 @@ class EvidenceJudge::OneRun {
         break;
       case Status::kUnavailable:
         ++found_.skipped;
-        if (inFamily(check) && !check.caseName.empty())
+        if (judge_.againstGolden(check) && !check.caseName.empty())
           complain("says UNAVAILABLE of one case", check.test);
         break;
     }
@@ -214,7 +208,7 @@ class EvidenceJudge::OneRun {
     if (check.reason == "NO_DETERMINISTIC_KERNEL")
       return check.variantName.find("_deterministic") != std::string::npos;
     if (check.reason == "TOO_FEW_GPUS" || check.reason == "TOO_LITTLE_MEMORY")
-      return !inFamily(check);
+      return !judge_.againstGolden(check);
     if (check.reason == "NO_CUDNN") return check.device.starts_with("cuda");
     return check.reason == "NO_GPU" && gpus_.empty();
   }
@@ -312,6 +306,11 @@ const GoldenData* EvidenceJudge::golden(const std::string& operatorName) {
   const auto row = rows_.find(operatorName);
   if (row == rows_.end()) return nullptr;
   return &(data_[operatorName] = readGoldenData(row->second));
+}
+
+bool EvidenceJudge::againstGolden(const CheckRecord& check) const {
+  const auto row = rows_.find(check.operatorName);
+  return row != rows_.end() && row->second.family == check.suite;
 }
 
 Evidence EvidenceJudge::judge(const Run& run, const std::string& challenge) {

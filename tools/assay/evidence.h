@@ -34,6 +34,8 @@ class EvidenceJudge {
 
   // `challenge`: the WORD that --store had to use; empty: any.
   [[nodiscard]] Evidence judge(const Run& run, const std::string& challenge);
+  // Is it a check of a golden of the suite's own family? Other suites use operators' names too.
+  [[nodiscard]] bool againstGolden(const CheckRecord& check) const;
 
  private:
   class OneRun;

@@ -79,7 +79,9 @@ bool isWhole(const Plan& plan, const std::string& suite, const Profile& profile)
          !plan.smoke && plan.complete();
 }
 
-void lackingInRun(const Profile& profile, const Run& run, std::vector<std::string>& lacks) {
+void lackingInRun(const Profile& profile, const Run& run,
+                  const std::function<bool(const CheckRecord&)>& againstGolden,
+                  std::vector<std::string>& lacks) {
   const std::string where = " (" + run.folder.filename().string() + ")";
   for (const auto& suite : profile.suites) {
     const bool ran = std::any_of(run.plans.begin(), run.plans.end(),
@@ -93,11 +95,11 @@ void lackingInRun(const Profile& profile, const Run& run, std::vector<std::strin
   for (const auto& pattern : profile.operators) {
     const bool found = std::any_of(run.checks.begin(), run.checks.end(), [&](const auto& check) {
       return onKind(check, profile) && check.status == Status::kPassed &&
-             globMatches(pattern, check.operatorName);
+             globMatches(pattern, check.operatorName) && againstGolden(check);
     });
     if (!found)
-      lacks.push_back("no check of the operator " + pattern + " passed on " + profile.deviceKind +
-                      where);
+      lacks.push_back("no check of the operator " + pattern + " against a golden passed on " +
+                      profile.deviceKind + where);
   }
   for (const auto& gpu : run.environment.value("gpus", json::array())) {
     const auto name = textOf(gpu, "name");
@@ -137,13 +139,14 @@ Profile readProfile(const std::string& name) {
   }
 }
 
-std::vector<std::string> lacking(const Profile& profile, const std::vector<Run>& runs) {
+std::vector<std::string> lacking(const Profile& profile, const std::vector<Run>& runs,
+                                 const std::function<bool(const CheckRecord&)>& againstGolden) {
   std::vector<std::string> lacks;
   if (runs.size() < profile.runs)
     lacks.push_back(std::to_string(profile.runs) + " runs are wanted, the bundle holds " +
                     std::to_string(runs.size()));
   for (const auto& run : runs) {
-    lackingInRun(profile, run, lacks);
+    lackingInRun(profile, run, againstGolden, lacks);
     unacceptable(profile, run, lacks);
   }
   return lacks;

@@ -196,7 +196,8 @@ int verify(const VerifyOptions& options) {
           "no --profile: that the bundle holds all that an acceptance needs was not checked");
     } else {
       const auto profile = readProfile(options.profile);
-      for (const auto& one : lacking(profile, runs))
+      const auto counts = [&](const CheckRecord& check) { return judge.againstGolden(check); };
+      for (const auto& one : lacking(profile, runs, counts))
         outcome.problems.push_back("profile " + profile.name + ": " + one);
     }
   }

@@ -532,7 +532,8 @@ TEST_F(Bundle, AProfileSaysWhatMustBeThere) {
   pack();
   expect(0, "ACCEPT", with(json::object()));
   expect(1, "the suite softmax was not run whole on cpu", with({{"suites", {"softmax"}}}));
-  expect(1, "no check of the operator max_pool3d passed", with({{"operators", {"max_pool3d"}}}));
+  expect(1, "no check of the operator max_pool3d against a golden passed",
+         with({{"operators", {"max_pool3d"}}}));
   expect(1, "2 runs are wanted", with({{"runs", 2}}));
   expect(1, "was not run whole on cuda", with({{"device", "cuda"}}));
   expect(2, "unknown field", with({{"optional", true}}));
@@ -556,6 +557,23 @@ TEST_F(Bundle, AProfileSaysWhatMustBeThere) {
   edit(run_ / "matmul.cpu.plan.json", [](json& plan) { plan["filter"] = "*mm*"; });
   pack();
   expect(1, "the suite matmul was not run whole", with(json::object()));
+}
+
+// Suites without goldens use operators' names too: they don't speak for the operator.
+TEST(Profiles, AnOperatorCountsWhereItMetItsGolden) {
+  Profile profile;
+  profile.deviceKind = "cpu", profile.operators = {"mm"};
+  CheckRecord check;
+  check.device = "cpu", check.operatorName = "mm", check.status = Status::kPassed;
+  const auto lacks = [&](const std::string& suite) {
+    check.suite = suite;
+    assay::Run run;
+    run.checks = {check};
+    const auto golden = [](const CheckRecord& one) { return one.suite == "matmul"; };
+    return lacking(profile, {run}, golden);
+  };
+  EXPECT_TRUE(lacks("matmul").empty());
+  EXPECT_EQ(lacks("aten_contract").size(), 1U);
 }
 
 // A profile that asks for what no golden has could never be met; one that asks for nothing never
