@@ -568,7 +568,7 @@ TEST(Profiles, AnOperatorCountsWhereItMetItsGolden) {
   const auto lacks = [&](const std::string& suite) {
     check.suite = suite;
     assay::Run run;
-    run.checks = {check};
+    run.checks = {check}, run.environment = json::object();
     const auto golden = [](const CheckRecord& one) { return one.suite == "matmul"; };
     return lacking(profile, {run}, golden);
   };
