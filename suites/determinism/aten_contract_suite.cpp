@@ -16,13 +16,13 @@ std::vector<assay::Check> checksOf(const assay::Options& options) {
   for (const auto& device : assay::visibleDevices(options.deviceKind)) {
     for (const auto& row : determinism::atenRows()) {
       for (const char* dtype : {"float32", "float64"}) {
-        if (options.smoke && std::string(dtype) == "float64") continue;
         for (const bool deterministic : {false, true}) {
           Variant variant{.device = device, .dtype = dtype, .backward = row.backward};
           variant.deterministic = deterministic;
           auto check = assay::checkOf(row.name, row.item().name, variant);
           check.overload = row.overload;
-          check.smoke = true;
+          // What is promised, and one operator that is known to vary without the promise.
+          check.smoke = variant.dtype == "float32" && (deterministic || row.name == "index_add");
           check.run = [=, smoke = options.smoke] {
             return determinism::runRow(row, variant, smoke);
           };
@@ -30,7 +30,7 @@ std::vector<assay::Check> checksOf(const assay::Options& options) {
           if (!variant.onGpu()) continue;
           check = assay::checkOf(row.name, row.item().name + "_graph", variant);
           check.overload = row.overload;
-          check.smoke = deterministic;  // what is promised
+          check.smoke = variant.dtype == "float32" && deterministic;
           check.run = [=, smoke = options.smoke] {
             return determinism::runReplayed(row, variant, smoke);
           };
