@@ -115,7 +115,7 @@ std::vector<AtenRow> indexRows() {
 std::vector<AtenRow> poolRows() {
   const json line = normal({8, 16, 300}), image = normal({8, 16, 30, 30});
   const json block = normal({2, 8, 12, 12, 12});
-  const json places = integers({8, 16, 15, 15}, 30 * 30);
+  const json places = integers({8, 16, 15, 15}, int64_t{30} * 30);
   return {
       {"avg_pool2d",
        "",

@@ -88,6 +88,7 @@ Record runFilled(const std::string& call, const Variant& variant, bool fill) {
   // in all blocks of this size that an earlier check may have left full.
   {
     std::vector<at::Tensor> zeros;
+    zeros.reserve(32);
     for (int k = 0; k < 32; ++k) zeros.push_back(at::zeros({kRows, kColumns}, options));
   }
   const auto made = calls().at(call)(options);

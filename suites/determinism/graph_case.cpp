@@ -2,7 +2,6 @@
 
 #include <ATen/ATen.h>
 
-#include <ranges>
 #include <set>
 #include <stdexcept>
 
@@ -16,9 +15,9 @@ std::vector<int64_t> GraphTensor::strides() const {
   if (channelsLast) order.push_back(1);
   if (transposed) std::swap(order.back(), order[order.size() - 2]);
   int64_t step = 1;
-  for (const size_t axis : order | std::views::reverse) {
-    result[axis] = step;
-    step *= sizes[axis];
+  for (auto axis = order.rbegin(); axis != order.rend(); ++axis) {
+    result[*axis] = step;
+    step *= sizes[*axis];
   }
   return result;
 }
