@@ -128,6 +128,7 @@ std::vector<at::Tensor> invokeFor(const BoundCall& call, const std::vector<at::T
   auto results = invoke(call);
   if (!backward) return results;
   std::vector<at::Tensor> outputs;
+  outputs.reserve(roots.size());
   for (const size_t k : roots) outputs.push_back(results.at(k));
   return torch::autograd::grad(outputs, leaves, upstream, false, false, true);
 }

@@ -105,7 +105,7 @@ void judgeNan(Record& record, const GraphHost& host, const Promise& promise,
     const auto outputs = engine.compute(poisoned.inputs);
     for (const auto& [name, mask] : poisoned.reached) {
       const auto nan = at::isnan(outputs.at(name)).to(at::kCPU);
-      const int64_t missing = at::logical_and(mask, nan.logical_not()).sum().item<int64_t>();
+      const auto missing = at::logical_and(mask, nan.logical_not()).sum().item<int64_t>();
       wanted += mask.sum().item<int64_t>();
       more += at::logical_and(nan, mask.logical_not()).sum().item<int64_t>();
       lost += missing;

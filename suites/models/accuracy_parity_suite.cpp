@@ -6,10 +6,8 @@
 #include "fixtures/suite.h"
 #include "suites/models/parity.h"
 
+namespace assay::models {
 namespace {
-
-using namespace assay;
-using namespace assay::models;
 
 // On one thread: so small a model gains nothing from more, and loses much where others run too.
 Variant referenceVariant() { return {.device = "cpu", .dtype = "float32", .oneThread = true}; }
@@ -123,12 +121,13 @@ void printTable(const std::vector<Record>& records) {
 }
 
 }  // namespace
+}  // namespace assay::models
 
 int main(int argc, char** argv) {
-  return runSuite(argc, argv,
-                  {.name = "accuracy_parity",
-                   .testSuite = "Models/AccuracyParity",
-                   .test = "TrainsAsWell",
-                   .checks = checksOf,
-                   .epilogue = printTable});
+  return assay::runSuite(argc, argv,
+                         {.name = "accuracy_parity",
+                          .testSuite = "Models/AccuracyParity",
+                          .test = "TrainsAsWell",
+                          .checks = assay::models::checksOf,
+                          .epilogue = assay::models::printTable});
 }

@@ -38,7 +38,7 @@ struct DecoderLayerImpl : torch::nn::Module {
     output = register_module("output", torch::nn::Linear(c.inner, c.width));
   }
 
-  at::Tensor forward(at::Tensor x, const at::Tensor& mask, Cache& cache, Trace trace) {
+  at::Tensor forward(at::Tensor x, const at::Tensor& mask, Cache& cache, const Trace& trace) {
     const auto before = layerNorm(trace, "attention_norm", attentionNorm, x, config.eps);
     const auto q = heads(linear(trace, "query", query, before), config.heads);
     auto k = heads(linear(trace, "key", key, before), config.heads);
@@ -69,7 +69,7 @@ struct DecoderImpl : torch::nn::Module {
     word = register_module("word", torch::nn::Embedding(c.vocabulary, c.width));
     position = register_module("position", torch::nn::Embedding(c.length, c.width));
     for (int64_t k = 0; k < c.layers; ++k)
-      layers.push_back(register_module("layer" + std::to_string(k), DecoderLayer(c)));
+      layers.emplace_back(register_module("layer" + std::to_string(k), DecoderLayer(c)));
     norm = register_module("norm",
                            torch::nn::LayerNorm(torch::nn::LayerNormOptions({c.width}).eps(c.eps)));
     head = register_module(
@@ -77,7 +77,7 @@ struct DecoderImpl : torch::nn::Module {
   }
 
   // Logits of tokens (B, T) that stand behind what the cache holds; the cache grows.
-  at::Tensor forward(const at::Tensor& tokens, std::vector<Cache>& cache, Trace trace) {
+  at::Tensor forward(const at::Tensor& tokens, std::vector<Cache>& cache, const Trace& trace) {
     const int64_t begin = cache.empty() ? 0 : cache[0].keys.size(2);
     cache.resize(layers.size());
     const int64_t count = tokens.size(1);

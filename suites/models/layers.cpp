@@ -35,14 +35,14 @@ std::string kernelOf(const at::Tensor& query, const at::Tensor& key, const at::T
 
 }  // namespace
 
-at::Tensor linear(Trace trace, const std::string& name, torch::nn::Linear& module,
+at::Tensor linear(const Trace& trace, const std::string& name, torch::nn::Linear& module,
                   const at::Tensor& x) {
   return trace.layer(
       name, module->forward(x), kProduct,
       [=, weight = module->weight, bias = module->bias] { return host::linear(x, weight, bias); });
 }
 
-at::Tensor layerNorm(Trace trace, const std::string& name, torch::nn::LayerNorm& module,
+at::Tensor layerNorm(const Trace& trace, const std::string& name, torch::nn::LayerNorm& module,
                      const at::Tensor& x, double eps) {
   return trace.layer(name, module->forward(x), kRounded,
                      [=, weight = module->weight, bias = module->bias] {
@@ -50,7 +50,7 @@ at::Tensor layerNorm(Trace trace, const std::string& name, torch::nn::LayerNorm&
                      });
 }
 
-at::Tensor convolution(Trace trace, const std::string& name, torch::nn::Conv2d& module,
+at::Tensor convolution(const Trace& trace, const std::string& name, torch::nn::Conv2d& module,
                        const at::Tensor& x) {
   const auto& options = module->options;
   const int64_t stride = options.stride()->at(0);
@@ -61,7 +61,7 @@ at::Tensor convolution(Trace trace, const std::string& name, torch::nn::Conv2d& 
                      });
 }
 
-at::Tensor doubling(Trace trace, const std::string& name, torch::nn::ConvTranspose2d& module,
+at::Tensor doubling(const Trace& trace, const std::string& name, torch::nn::ConvTranspose2d& module,
                     const at::Tensor& x) {
   return trace.layer(name, module->forward(x), boundOf(x),
                      [=, weight = module->weight, bias = module->bias] {
@@ -69,7 +69,7 @@ at::Tensor doubling(Trace trace, const std::string& name, torch::nn::ConvTranspo
                      });
 }
 
-at::Tensor batchNorm(Trace trace, const std::string& name, torch::nn::BatchNorm2d& module,
+at::Tensor batchNorm(const Trace& trace, const std::string& name, torch::nn::BatchNorm2d& module,
                      const at::Tensor& x) {
   const bool train = module->is_training();
   const auto result = module->forward(x);
@@ -85,23 +85,24 @@ at::Tensor batchNorm(Trace trace, const std::string& name, torch::nn::BatchNorm2
                      });
 }
 
-at::Tensor maxPool(Trace trace, const std::string& name, const at::Tensor& x, int64_t kernel,
+at::Tensor maxPool(const Trace& trace, const std::string& name, const at::Tensor& x, int64_t kernel,
                    int64_t stride, int64_t padding) {
   return trace.layer(name,
                      at::max_pool2d(x, {kernel, kernel}, {stride, stride}, {padding, padding}),
                      kExact, [=] { return host::maxPool(x, kernel, stride, padding); });
 }
 
-at::Tensor relu(Trace trace, const std::string& name, const at::Tensor& x) {
+at::Tensor relu(const Trace& trace, const std::string& name, const at::Tensor& x) {
   return trace.alone(name, at::relu(x), kExact, [=] { return host::relu(x); });
 }
 
-at::Tensor gelu(Trace trace, const std::string& name, const at::Tensor& x,
+at::Tensor gelu(const Trace& trace, const std::string& name, const at::Tensor& x,
                 const std::string& approximate) {
   return trace.layer(name, at::gelu(x, approximate), kRounded, [=] { return host::gelu(x); });
 }
 
-at::Tensor add(Trace trace, const std::string& name, const at::Tensor& a, const at::Tensor& b) {
+at::Tensor add(const Trace& trace, const std::string& name, const at::Tensor& a,
+               const at::Tensor& b) {
   return trace.alone(name, a + b, kRounded, [=] { return host::sum(a, b); });
 }
 
@@ -109,7 +110,7 @@ at::Tensor heads(const at::Tensor& x, int64_t count) {
   return x.reshape({x.size(0), x.size(1), count, x.size(2) / count}).transpose(1, 2);
 }
 
-at::Tensor attend(Trace trace, const at::Tensor& query, const at::Tensor& key,
+at::Tensor attend(const Trace& trace, const at::Tensor& query, const at::Tensor& key,
                   const at::Tensor& value, const at::Tensor& mask, const Attention& options) {
   const double factor = 1 / std::sqrt(static_cast<double>(query.size(3)));
   if (options.fused) {

@@ -13,26 +13,27 @@
 
 namespace assay::models {
 
-at::Tensor linear(Trace trace, const std::string& name, torch::nn::Linear& module,
+at::Tensor linear(const Trace& trace, const std::string& name, torch::nn::Linear& module,
                   const at::Tensor& x);
 // `eps`: what the reference takes, whatever the module was made with.
-at::Tensor layerNorm(Trace trace, const std::string& name, torch::nn::LayerNorm& module,
+at::Tensor layerNorm(const Trace& trace, const std::string& name, torch::nn::LayerNorm& module,
                      const at::Tensor& x, double eps);
-at::Tensor convolution(Trace trace, const std::string& name, torch::nn::Conv2d& module,
+at::Tensor convolution(const Trace& trace, const std::string& name, torch::nn::Conv2d& module,
                        const at::Tensor& x);
 // The module must have kernel 2 and stride 2.
-at::Tensor doubling(Trace trace, const std::string& name, torch::nn::ConvTranspose2d& module,
+at::Tensor doubling(const Trace& trace, const std::string& name, torch::nn::ConvTranspose2d& module,
                     const at::Tensor& x);
 // In the module's own mode, train or eval; running statistics are noted in train mode.
-at::Tensor batchNorm(Trace trace, const std::string& name, torch::nn::BatchNorm2d& module,
+at::Tensor batchNorm(const Trace& trace, const std::string& name, torch::nn::BatchNorm2d& module,
                      const at::Tensor& x);
-at::Tensor maxPool(Trace trace, const std::string& name, const at::Tensor& x, int64_t kernel = 2,
-                   int64_t stride = 2, int64_t padding = 0);
-at::Tensor relu(Trace trace, const std::string& name, const at::Tensor& x);
+at::Tensor maxPool(const Trace& trace, const std::string& name, const at::Tensor& x,
+                   int64_t kernel = 2, int64_t stride = 2, int64_t padding = 0);
+at::Tensor relu(const Trace& trace, const std::string& name, const at::Tensor& x);
 // `approximate`: "none" or "tanh", as at::gelu's; the reference is the exact one.
-at::Tensor gelu(Trace trace, const std::string& name, const at::Tensor& x,
+at::Tensor gelu(const Trace& trace, const std::string& name, const at::Tensor& x,
                 const std::string& approximate = "none");
-at::Tensor add(Trace trace, const std::string& name, const at::Tensor& a, const at::Tensor& b);
+at::Tensor add(const Trace& trace, const std::string& name, const at::Tensor& a,
+               const at::Tensor& b);
 
 // (B, T, D) → (B, heads, T, D / heads).
 at::Tensor heads(const at::Tensor& x, int64_t count);
@@ -44,7 +45,7 @@ struct Attention {
 };
 // The fused form remarks which kernel ran. softmax(q kᵀ factor) v over (B, H, T, D), joined to (B,
 // T, H·D); `mask` (broadcast to the scores): true where a query may look.
-at::Tensor attend(Trace trace, const at::Tensor& query, const at::Tensor& key,
+at::Tensor attend(const Trace& trace, const at::Tensor& query, const at::Tensor& key,
                   const at::Tensor& value, const at::Tensor& mask, const Attention& options);
 
 // What of a golden the fused form shows.

@@ -19,7 +19,7 @@ struct LanguageModelImpl : torch::nn::Module {
     head = register_module("head", torch::nn::Linear(hidden, vocabulary));
   }
 
-  at::Tensor forward(const at::Tensor& tokens, Trace trace) {
+  at::Tensor forward(const at::Tensor& tokens, const Trace& trace) {
     const auto x = word->forward(tokens);
     const auto [hidden, state] = lstm->forward(x);
     const auto& [last, cell] = state;

@@ -5,10 +5,8 @@
 #include "fixtures/mode.h"
 #include "suites/models/multi_view.h"
 
+namespace assay::models {
 namespace {
-
-using namespace assay;
-using namespace assay::models;
 
 Subject subject(bool fused) {
   return {.name = "multi_view_transformer",
@@ -65,12 +63,13 @@ std::vector<Check> checksOf(const Options& options) {
 }
 
 }  // namespace
+}  // namespace assay::models
 
 int main(int argc, char** argv) {
   return assay::runSuite(argc, argv,
                          {.name = "multi_view_transformer",
                           .testSuite = "Models/MultiViewTransformer",
                           .test = "Conforms",
-                          .checks = checksOf,
-                          .epilogue = printTables});
+                          .checks = assay::models::checksOf,
+                          .epilogue = assay::models::printTables});
 }

@@ -25,7 +25,7 @@ struct Unit {
         norm(torch::nn::BatchNorm2dOptions(outputs).momentum(form.momentum).eps(form.eps)) {}
 
   // Their own input alone judges both: the golden observes stages.
-  at::Tensor forward(Trace trace, const std::string& name, const at::Tensor& x) {
+  at::Tensor forward(const Trace& trace, const std::string& name, const at::Tensor& x) {
     const auto y = models::convolution(trace.quiet(), name, convolution, x);
     return folded ? y : batchNorm(trace.quiet(), name + ".norm", norm, y);
   }
@@ -55,7 +55,7 @@ struct BottleneckImpl : torch::nn::Module {
     parts->register_module("1", shortcut.norm);
   }
 
-  at::Tensor forward(const at::Tensor& x, Trace trace) {
+  at::Tensor forward(const at::Tensor& x, const Trace& trace) {
     auto y = relu(trace, "relu1", one.forward(trace, "conv1", x));
     y = relu(trace, "relu2", two.forward(trace, "conv2", y));
     y = three.forward(trace, "conv3", y);
@@ -102,7 +102,7 @@ struct ResnetImpl : torch::nn::Module {
     fc = register_module("fc", torch::nn::Linear(inputs, classes));
   }
 
-  at::Tensor forward(const at::Tensor& image, Trace trace) {
+  at::Tensor forward(const at::Tensor& image, const Trace& trace) {
     const auto first = relu(trace, "relu", stem.forward(trace, "conv1", image));
     auto x = maxPool(trace, "stem", first, 3, 2, 1);
     for (size_t s = 0; s < stages.size(); ++s) {

@@ -2,10 +2,8 @@
 // with its BatchNorms folded, all within the same bounds of the same goldens.
 #include "suites/models/resnet.h"
 
+namespace assay::models {
 namespace {
-
-using namespace assay;
-using namespace assay::models;
 
 // docs/numerics.md#models: Winograd's and FFT's errors over a direct sum's.
 constexpr double kTransforms = 256.0 / 16;
@@ -30,13 +28,16 @@ std::vector<Subject> subjects() {
            .cudnnFactor = kTransforms}};
 }
 
+std::vector<Check> checksOf(const Options& options) { return observedChecks(subjects(), options); }
+
 }  // namespace
+}  // namespace assay::models
 
 int main(int argc, char** argv) {
-  return runSuite(argc, argv,
-                  {.name = "resnet50",
-                   .testSuite = "Models/Resnet50",
-                   .test = "Conforms",
-                   .checks = [](const Options& o) { return observedChecks(subjects(), o); },
-                   .epilogue = printTables});
+  return assay::runSuite(argc, argv,
+                         {.name = "resnet50",
+                          .testSuite = "Models/Resnet50",
+                          .test = "Conforms",
+                          .checks = assay::models::checksOf,
+                          .epilogue = assay::models::printTables});
 }

@@ -2,14 +2,14 @@
 #include "suites/models/small_models.h"
 
 int main(int argc, char** argv) {
-  using namespace assay;
-  return runSuite(argc, argv,
-                  {.name = "small_models",
-                   .testSuite = "Models/SmallModels",
-                   .test = "Conforms",
-                   .checks =
-                       [](const Options& options) {
-                         return models::observedChecks(models::smallSubjects(), options);
-                       },
-                   .epilogue = models::printTables});
+  return assay::runSuite(argc, argv,
+                         {.name = "small_models",
+                          .testSuite = "Models/SmallModels",
+                          .test = "Conforms",
+                          .checks =
+                              [](const assay::Options& options) {
+                                return assay::models::observedChecks(assay::models::smallSubjects(),
+                                                                     options);
+                              },
+                          .epilogue = assay::models::printTables});
 }

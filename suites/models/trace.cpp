@@ -39,7 +39,7 @@ Seen judgeLayer(const Layer& layer, const Variant& variant) {
 
 }  // namespace
 
-at::Tensor Trace::note(const std::string& name, const at::Tensor& value) {
+at::Tensor Trace::note(const std::string& name, const at::Tensor& value) const {
   if (!state_ || !noting_) return value;
   if (!state_->results.emplace(prefix_ + name, value.detach()).second)
     throw std::logic_error("two results are called " + prefix_ + name);
@@ -47,14 +47,14 @@ at::Tensor Trace::note(const std::string& name, const at::Tensor& value) {
 }
 
 at::Tensor Trace::alone(const std::string& name, const at::Tensor& value, LayerBound bound,
-                        std::function<Reference()> reference) {
+                        std::function<Reference()> reference) const {
   if (state_ && state_->keepLayers)
     state_->layers.push_back({prefix_ + name, value.detach(), bound, std::move(reference)});
   return value;
 }
 
 at::Tensor Trace::layer(const std::string& name, const at::Tensor& value, LayerBound bound,
-                        std::function<Reference()> reference) {
+                        std::function<Reference()> reference) const {
   return alone(name, note(name, value), bound, std::move(reference));
 }
 

@@ -1,5 +1,5 @@
 // What a model did, layer by layer: its results by name, and for each layer the reference that its
-// own input gives. A model writes into the trace that it is handed; a silent one keeps nothing.
+// own input gives. A model writes into what its trace points to; a silent one keeps nothing.
 #pragma once
 
 #include <functional>
@@ -48,16 +48,16 @@ class Trace {
   // The same trace for layers that the golden does not observe: their own input alone judges them.
   [[nodiscard]] Trace quiet() const { return {state_, prefix_, false}; }
   // A result that only the golden judges.
-  at::Tensor note(const std::string& name, const at::Tensor& value);
+  at::Tensor note(const std::string& name, const at::Tensor& value) const;
   // A layer's result that the golden judges, and its own input.
   at::Tensor layer(const std::string& name, const at::Tensor& value, LayerBound bound,
-                   std::function<Reference()> reference);
+                   std::function<Reference()> reference) const;
   // One that its own input alone judges.
   at::Tensor alone(const std::string& name, const at::Tensor& value, LayerBound bound,
-                   std::function<Reference()> reference);
+                   std::function<Reference()> reference) const;
 
   // What is worth telling, and no number: the last word counts.
-  void remark(const std::string& name, const std::string& text) {
+  void remark(const std::string& name, const std::string& text) const {
     if (state_) state_->remarks[name] = text;
   }
 

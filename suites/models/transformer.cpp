@@ -47,8 +47,10 @@ at::Tensor EncoderLayerImpl::dropped(const at::Tensor& x) const {
   return config.dropout > 0 ? at::dropout(x, config.dropout, on) : x;
 }
 
-at::Tensor EncoderLayerImpl::forward(const at::Tensor& x, const at::Tensor& mask, Trace trace) {
-  Attention options{.factor = 1 / std::sqrt(static_cast<double>(config.width / config.heads)),
+at::Tensor EncoderLayerImpl::forward(const at::Tensor& x, const at::Tensor& mask,
+                                     const Trace& trace) {
+  const int64_t depth = config.width / config.heads;
+  Attention options{.factor = 1 / std::sqrt(static_cast<double>(depth)),
                     .keepMask = config.planted != Planted::kUnmaskedPadding,
                     .fused = config.fused};
   if (config.planted == Planted::kAttentionScale)
@@ -73,11 +75,11 @@ EncoderImpl::EncoderImpl(const EncoderConfig& c) : config(c) {
   type = register_module("type", torch::nn::Embedding(2, c.width));
   norm = register_module("norm", models::norm(c));
   for (int64_t k = 0; k < c.layers; ++k)
-    layers.push_back(register_module("layer" + std::to_string(k), EncoderLayer(c)));
+    layers.emplace_back(register_module("layer" + std::to_string(k), EncoderLayer(c)));
   span = register_module("span", torch::nn::Linear(c.width, 2));
 }
 
-std::pair<at::Tensor, at::Tensor> EncoderImpl::forward(const Batch& batch, Trace trace) {
+std::pair<at::Tensor, at::Tensor> EncoderImpl::forward(const Batch& batch, const Trace& trace) {
   const auto place = at::arange(batch.tokens.size(1), batch.tokens.options());
   auto x = word->forward(batch.tokens) + type->forward(batch.types) + position->forward(place);
   x = layerNorm(trace, "norm", norm, x, config.eps);
@@ -91,7 +93,7 @@ std::pair<at::Tensor, at::Tensor> EncoderImpl::forward(const Batch& batch, Trace
 MultiViewTransformerImpl::MultiViewTransformerImpl(const EncoderConfig& c, int64_t count)
     : config(c) {
   for (int64_t k = 0; k < count; ++k)
-    experts.push_back(register_module("expert" + std::to_string(k), Encoder(c)));
+    experts.emplace_back(register_module("expert" + std::to_string(k), Encoder(c)));
   shared = register_module("shared", Encoder(c));
 }
 
@@ -113,7 +115,7 @@ at::Tensor MultiViewTransformerImpl::loss(const Batch& batch, const Answer& answ
 }
 
 Answer MultiViewTransformerImpl::forward(const Batch& batch, const std::string& branch,
-                                         Trace trace) {
+                                         const Trace& trace) {
   const auto common = shared->forward(batch, trace.under("shared"));
   Answer answer;
   if (branch == "average") {

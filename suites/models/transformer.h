@@ -42,7 +42,7 @@ Batch batchOf(const std::map<std::string, at::Tensor>& inputs, const Variant& va
 
 struct EncoderLayerImpl : torch::nn::Module {
   explicit EncoderLayerImpl(const EncoderConfig& config);
-  at::Tensor forward(const at::Tensor& x, const at::Tensor& mask, Trace trace);
+  at::Tensor forward(const at::Tensor& x, const at::Tensor& mask, const Trace& trace);
 
   EncoderConfig config;
   torch::nn::Linear query{nullptr}, key{nullptr}, value{nullptr}, attentionOutput{nullptr},
@@ -57,7 +57,7 @@ TORCH_MODULE(EncoderLayer);
 struct EncoderImpl : torch::nn::Module {
   explicit EncoderImpl(const EncoderConfig& config);
   // Start and end logits, (B, T) each.
-  std::pair<at::Tensor, at::Tensor> forward(const Batch& batch, Trace trace);
+  std::pair<at::Tensor, at::Tensor> forward(const Batch& batch, const Trace& trace);
 
   EncoderConfig config;
   torch::nn::Embedding word{nullptr}, position{nullptr}, type{nullptr};
@@ -74,7 +74,7 @@ struct Answer {
 struct MultiViewTransformerImpl : torch::nn::Module {
   MultiViewTransformerImpl(const EncoderConfig& config, int64_t experts);
   // branch: "average", "shared", or "expert0" …
-  Answer forward(const Batch& batch, const std::string& branch, Trace trace);
+  Answer forward(const Batch& batch, const std::string& branch, const Trace& trace);
 
   EncoderConfig config;
   std::vector<Encoder> experts;

@@ -283,6 +283,7 @@ Score answered(int64_t right) {
 TEST(Parity, EquivalenceIsShownOrNot) {
   const auto of = [](const std::vector<int64_t>& rights) {
     std::vector<Score> scores;
+    scores.reserve(rights.size());
     for (const auto right : rights) scores.push_back(answered(right));
     return scores;
   };

@@ -49,7 +49,7 @@ Profile parse(const json& file) {
   profile.name = textOf(file, "name"), profile.why = textOf(file, "why");
   profile.deviceKind = textOf(file, "device"), profile.gpu = textOf(file, "gpu");
   if (profile.name.empty() || profile.deviceKind.empty() || profile.why.empty())
-    throw Problem("it needs a \"name\", a \"device\" and a \"why\"");
+    throw Problem(R"(it needs a "name", a "device" and a "why")");
   profile.runs = file.value("runs", size_t{1});
   if (profile.runs == 0) throw Problem(R"("runs" must be a positive number)");
   profile.suites = texts(file, "suites", true);

@@ -79,7 +79,7 @@ std::vector<std::string> RegisteredChecks::differences(
     }
     if (open) {  // these and, as the GPU's library tells, more
       const auto lacks = std::count_if(group.begin(), group.end(), [&](const json& one) {
-        return std::find(names.begin(), names.end(), one) == names.end();
+        return std::find(names.begin(), names.end(), one.get<std::string>()) == names.end();
       });
       if (lacks > 0)
         found.push_back(std::to_string(lacks) + " of " + std::to_string(group.size()) +

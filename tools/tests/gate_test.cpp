@@ -374,7 +374,7 @@ TEST(Gate, TheCommand) {
   EXPECT_EQ(waived.code, 2) << waived.text;
   EXPECT_NE(waived.text.find("waiver w matches no check"), std::string::npos) << waived.text;
   EXPECT_EQ(assay("--baseline a").code, 2);
-  std::ofstream(folder / "b/matmul.cuda0.jsonl", std::ios::app) << "{\"test\": \"Mat";
+  std::ofstream(folder / "b/matmul.cuda0.jsonl", std::ios::app) << R"({"test": "Mat)";
   const auto cut = assay("--baseline a --candidate b");
   EXPECT_EQ(cut.code, 2) << cut.text;
   EXPECT_NE(cut.text.find("CANNOT JUDGE"), std::string::npos) << cut.text;

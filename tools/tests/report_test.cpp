@@ -109,7 +109,7 @@ TEST_F(Report, WhatIsNotGood) {
   expectVerdict("NOT A VALID RUN", 1);
   environment(manifest());
   expectVerdict("PASSED", 0);
-  add(std::string("{\"test\": \"Mat"));
+  add(std::string(R"({"test": "Mat)"));
   expectVerdict("NOT A VALID RUN", 1);
   EXPECT_NE(file("junit.xml").find("breaks off"), std::string::npos);
 }
@@ -147,7 +147,7 @@ TEST_F(Report, RecordsThatAreNotWhatWasPlanned) {
   plan("suite", "other");
   expectLost("is another suite's plan");
   writePlans(folder_);
-  std::ofstream(folder_ / "conv.cpu.plan.json");
+  std::ofstream(folder_ / "conv.cpu.plan.json").flush();
   expectLost("conv.cpu.plan.json is empty");
   fs::remove(folder_ / "conv.cpu.plan.json");
   expectVerdict("PASSED", 0);
@@ -163,7 +163,7 @@ TEST_F(Report, ASmokeRunBesideTheWholeOne) {
 
 TEST_F(Report, AnEmptyFileIsALostSuite) {
   add(record("a", "PASSED"));
-  std::ofstream(folder_ / "conv.cuda0.jsonl");
+  std::ofstream(folder_ / "conv.cuda0.jsonl").flush();
   expectVerdict("NOT A VALID RUN", 1);
   EXPECT_NE(file("report.md").find("conv.cuda0.jsonl is empty"), std::string::npos);
 }

@@ -25,7 +25,7 @@ std::vector<Waiver> read(const json& file) {
   const auto path = std::filesystem::path(testing::TempDir()) /
                     ("assay_waivers_" + std::to_string(getpid()) + ".json");
   std::ofstream(path) << file;
-  const auto waivers = readWaivers(path);
+  auto waivers = readWaivers(path);
   std::filesystem::remove(path);
   return waivers;
 }
