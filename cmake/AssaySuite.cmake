@@ -44,9 +44,9 @@ function(assay_add_entry name labels timeout binary)
     set(lock " RESOURCE_LOCK gpu")
   endif()
   string(CONCAT entry
-    "add_test(${name} \"\${CMAKE_CURRENT_LIST_DIR}/bin/${binary}\" ${arguments})\n"
+    "add_test(${name} \"bin/${binary}\" ${arguments})\n"
     "set_tests_properties(${name} PROPERTIES LABELS \"${labels}\" TIMEOUT ${timeout} SKIP_RETURN_CODE 77 FIXTURES_REQUIRED assay_run\n"
-    "  ENVIRONMENT \"ASSAY_RUN_FILE=\${CMAKE_CURRENT_LIST_DIR}/current_run\"${lock})\n")
+    "  ENVIRONMENT \"ASSAY_RUN_FILE=current_run\"${lock})\n")
   set_property(GLOBAL APPEND_STRING PROPERTY ASSAY_INSTALLED_TESTS "${entry}")
 endfunction()
 

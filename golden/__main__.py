@@ -19,12 +19,17 @@ ROOT = Path(__file__).resolve().parent
 
 def definitions(patterns: list[str]) -> list[tuple[str, Operator]]:
     """(family, operator) of every definition whose name or family matches one of the globs (all, without globs)."""
-    found = []
+    found: list[tuple[str, Operator]] = []
+    places: dict[str, Path] = {}
     for path in sorted((ROOT / "ops").glob("*/*.py")):
         if path.stem.startswith("_"):
             continue
         module = importlib.import_module(f"golden.ops.{path.parent.name}.{path.stem}")
         operators = getattr(module, "operators", None) or [module.operator]
+        for operator in operators:
+            if operator.name in places:
+                raise Refused(f"{operator.name} is defined in {places[operator.name]} and in {path.relative_to(ROOT)}")
+            places[operator.name] = path.relative_to(ROOT)
         found += [(path.parent.name, o) for o in operators]
     if patterns:
         found = [(f, o) for f, o in found if any(fnmatch.fnmatch(o.name, p) or f == p for p in patterns)]
@@ -63,7 +68,11 @@ def main() -> int:
     parser.add_argument("verb", choices=["generate", "check", "list"])
     parser.add_argument("names", nargs="*", help="operator globs or families; default: all")
     arguments = parser.parse_args()
-    chosen = list(rendered(arguments.names))
+    try:
+        chosen = list(rendered(arguments.names))
+    except Refused as refusal:
+        print(f"golden: refused: {refusal}", file=sys.stderr)
+        return 1
     if not chosen:
         print(f"golden: no operator matches {' '.join(arguments.names)}; see python -m golden list", file=sys.stderr)
         return 2
@@ -90,6 +99,17 @@ def main() -> int:
         for path, content in zip(paths, (document, data), strict=True):
             path.write_bytes(content)
         print(f"[{done}/{len(chosen)}] {family}/{name}: {cases} cases, {len(data)} bytes", flush=True)
+    if not arguments.names:  # what a definition that is gone has left
+        wanted = {(family, name) for family, name, _ in chosen}
+        for path in sorted((ROOT / "data").glob("*/*.json")):
+            if (path.parent.name, path.stem) in wanted:
+                continue
+            if arguments.verb == "generate":
+                path.unlink()
+                path.with_suffix(".safetensors").unlink(missing_ok=True)
+            else:
+                print(f"golden: {path.relative_to(ROOT)} has no definition: run generate", file=sys.stderr)
+                wrong += 1
     if arguments.verb == "generate":
         (ROOT / "index.json").write_bytes(index(ROOT))
     elif not arguments.names and (ROOT / "index.json").read_bytes() != index(ROOT):

@@ -13,14 +13,10 @@ from autograd import make_vjp
 
 from golden.ball import arb, balls, magnitudes, precision, split_array
 from golden.draw import Draw, pair
-from golden.operator import Case, Operator, Out
+from golden.operator import Case, Operator, Out, Refused
 
 CERTIFIED = 2.0**-57
 START_BITS, MOST_BITS = 192, 6144
-
-
-class Refused(ValueError):
-    """A golden that cannot be trusted; the message names operator and case."""
 
 
 def is_tensor(value: Any) -> bool:

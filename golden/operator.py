@@ -6,6 +6,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 Tolerance = dict[str, dict[str, dict[str, Any]]]
+
+
+class Refused(ValueError):
+    """A definition that makes no sense, or a golden that cannot be trusted; the message names operator and case."""
+
+
 TF32_WHY = "inputs cut to 11 bits (a tensor core drops the rest where no kernel rounds it): 2 * 2^-10 * sum|a||b| is 2^15 u * scale, plus the IEEE bound"
 
 
@@ -46,6 +52,14 @@ class Out:
         self.value, self.shape, self.complex, self.constant, self.fields = value, shape, complex, constant, fields
 
 
+MODES = frozenset(("layouts", "lengths", "channels_last", "math", "cudnn", "benchmark", "deterministic", "threads", "forms"))
+
+
+def known_modes(where: str, modes: Any) -> None:
+    if unknown := set(modes) - MODES:
+        raise Refused(f"{where}: unknown mode {', '.join(sorted(unknown))}; there are {', '.join(sorted(MODES))}")
+
+
 class Case:
     """One call: a name ([a-z0-9_]+), the arguments by ATen schema name, and optionally where the case comes from.
 
@@ -61,11 +75,12 @@ class Case:
 
     def __init__(self, name: str, /, *, special: bool = False, smooth: bool = True, backward: bool = True, **given: Any) -> None:
         if not isinstance(given.get("source", ""), (str, type(None))):
-            raise TypeError(f"case {name}: `source` names a public report; hand an argument of that name over in args={{...}}")
+            raise Refused(f"case {name}: `source` names a public report; hand an argument of that name over in args={{...}}")
         self.name, self.special, self.smooth, self.backward = name, special, smooth, backward
         self.fields = {n: given[n] for n in self.FIELDS if given.get(n) is not None}
         self.args = {n: v for n, v in given.items() if n not in (*self.FIELDS, "args")} | given.get("args", {})
         self.dtypes = tuple(self.fields.get("dtypes", ("float32", "float64")))
+        known_modes(f"case {name}", self.fields.get("modes", ()))
 
 
 class Operator:
@@ -94,6 +109,9 @@ class Operator:
     ) -> None:
         self.schema, _, self.overload = schema.partition(".")
         self.tolerance, self.backward_tolerance, self.library_tolerance = tolerance, backward_tolerance, library_tolerance
+        known_modes(schema, modes)
+        if "math" in modes and "tf32" not in tolerance["float32"]:
+            raise Refused(f"{schema}: mode math runs in TF32 too, whose bound is missing: conditioned(tf32=…)")
         self.modes, self.scale_kind, self.differentiable, self.nondeterministic = modes, scale, differentiable, nondeterministic
         self.plain, self.mutates, self.zero_gradient = plain, mutates, zero_gradient
         self.reference_function: Callable[..., Any] | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import math
 import re
@@ -156,6 +157,31 @@ def _answers(evaluation: Evaluation, writer: _Writer, proof: float) -> tuple[dic
     return {n: {"members": m, "whole": True, "bound": 0, "why": "the signs of the factors are free"} for n, m in members.items()}, proof
 
 
+def _demand_arguments(operator: Operator, case: Case, function: Callable[..., Any] | None) -> None:
+    """The case gives a formula the arguments that it takes."""
+    if function is None:
+        return
+    try:
+        inspect.signature(function).bind(**case.args)
+    except TypeError as error:
+        raise Refused(f"{operator.name}/{case.name}: the case does not fit {function.__name__}{inspect.signature(function)}: {error}") from None
+
+
+def _demand_meaning(where: str, entry: dict[str, Any], tensors: dict[str, np.ndarray]) -> None:
+    """Zeros or NaN alone cannot fail, whatever a kernel does to its input: the suites refuse such a golden too."""
+    if "trivial" in entry:
+        return
+    parts = [(f"output {k}", out) for k, out in enumerate(entry.get("outputs", []))]
+    for kind in ("mutates", "gradients"):
+        parts += [(f"{kind} {name}", out) for name, out in entry.get(kind, {}).items()]
+    for name, out in parts:
+        values = tensors.get(out.get("tensor", ""))
+        if values is None or "trivial" in out or values.dtype != np.float64 or values.size == 0:
+            continue
+        if np.all((values == 0) | np.isnan(values)):
+            raise Refused(f"{where}, {name}: the golden is all zeros or NaN, so the check could not fail; mark it trivial with a reason")
+
+
 def render(operator: Operator, family: str) -> tuple[bytes, bytes, int]:
     """(JSON bytes, safetensors bytes, number of cases) of one operator."""
     tensors: dict[str, np.ndarray] = {}
@@ -168,12 +194,15 @@ def render(operator: Operator, family: str) -> tuple[bytes, bytes, int]:
         writer = _Writer(operator, case)
         entry: dict[str, Any] = {"name": case.name, "args": {n: writer.value(n, v) for n, v in case.args.items()}, **case.fields}
         if case.fields.get("expect") != "error":
+            for function in (operator.reference_function, operator.second_function):
+                _demand_arguments(operator, case, function)
             evaluation = Evaluation(operator, case, f"{operator.name}/{case.name}/upstream")
             golden, proof = _entry(evaluation, writer)
             entry |= golden
             certified = max(certified, proof)
         if not cases:
             entry["smoke"] = True
+        _demand_meaning(f"{operator.name}/{case.name}", entry, writer.tensors)
         tensors |= writer.tensors
         cases.append(entry)
     if not cases:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import numpy
 import pytest
@@ -78,8 +79,35 @@ def test_nan_or_refused() -> None:
 
 
 def test_source_must_be_a_report() -> None:
-    with pytest.raises(TypeError, match="args="):
+    with pytest.raises(Refused, match="args="):
         Case("c", source=numpy.array([1.0]))
+
+
+def test_modes_are_known() -> None:
+    with pytest.raises(Refused, match="unknown mode layuots"):
+        Operator("aten::x", tolerance=exact(), modes=("layuots",))
+    with pytest.raises(Refused, match="unknown mode layuots"):
+        Case("c", modes=("layuots",))
+    with pytest.raises(Refused, match="TF32"):
+        Operator("aten::x", tolerance=conditioned(), modes=("math",))
+
+
+def test_a_case_fits_the_formulas() -> None:
+    with pytest.raises(Refused, match=r"does not fit .*missing a required argument: 'self'"):
+        render(make(lambda self: self, lambda self: self, [Case("c", input=numpy.array([1.0]))]), "test")
+
+
+def test_zeros_need_a_reason() -> None:
+    zeros = [Case("c", self=numpy.array([1.0])), Case("d", self=numpy.array([2.0]))]
+    with pytest.raises(Refused, match="test/c, output 0: the golden is all zeros"):
+        render(make(lambda self: self * 0, lambda self: self * 0, zeros), "test")
+
+
+def test_an_operator_has_one_definition(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = SimpleNamespace(operator=Operator("aten::x", tolerance=exact()))
+    monkeypatch.setattr("golden.__main__.importlib.import_module", lambda _: module)
+    with pytest.raises(Refused, match="x is defined in .* and in"):
+        definitions([])
 
 
 def test_a_name_stands_once() -> None:

@@ -43,6 +43,10 @@ json addRun(const std::string& name, const fs::path& output, size_t number, Arch
   if (run.environment.is_null())
     throw Problem(run.folder.string() + " has no environment.json: it is no evidence");
   if (!run.lost.empty()) throw Problem(run.folder.string() + ": " + run.lost.front());
+  if (textOf(run.environment, "assay").find("-dirty") != std::string::npos)
+    std::fprintf(stderr,
+                 "%s was made by an Assay with uncommitted changes: assay verify will reject it\n",
+                 run.folder.c_str());
   const std::string folder = "runs/" + std::to_string(number);
   for (const auto& entry : fs::directory_iterator(run.folder)) {
     if (entry.is_regular_file() && belongs(entry.path()))

@@ -23,7 +23,7 @@ std::string need(const fs::path& path) {
   if (!text) {
     throw Problem(
         "golden " + path.string() +
-        " cannot be read: run python -m golden generate, or name the goldens with --goldens");
+        " cannot be read: check it out again, or name the goldens (--goldens, ASSAY_GOLDENS)");
   }
   return std::move(*text);
 }

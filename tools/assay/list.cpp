@@ -50,9 +50,11 @@ std::vector<Listed> select(const ListOptions& options) {
   if (selected.empty()) {
     std::string patterns;
     for (const auto& pattern : options.patterns) patterns += " " + pattern;
+    const bool family = options.patterns.size() == 1 && families.contains(options.patterns[0]);
     throw Problem("no operator matches" + patterns +
                   (options.family.empty() ? "" : " in the family " + options.family) +
-                  ": assay list without a pattern shows all");
+                  (family ? ": for the family of that name, assay list --family" + patterns
+                          : ": assay list without a pattern shows all"));
   }
   return selected;
 }

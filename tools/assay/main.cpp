@@ -1,6 +1,7 @@
 // The command `assay`: what a run found, what a check means, which operators there are. Reads
 // goldens and records alone, so it needs no LibTorch and starts at once.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <iostream>
 
 #include "fixtures/core/files.h"
@@ -17,7 +18,7 @@ Exit codes: 0 done, 1 a check of the run failed, crashed or was lost (summary, r
 cannot be done.
 
   assay summary                          what the newest run found
-  assay explain mm__k16__cpu_float32_forward
+  assay explain mm__m16_k16_n16__cpu_float32_forward
                                          one check: arguments, golden, error, bound and why
   assay list 'conv*' --cases             the operators, their cases and their bounds
   assay report                           the newest run as a page, JUnit XML and Markdown
@@ -165,6 +166,11 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", "assay " + assay::assayVersion());
   const Commands commands(app);
   try {
+    const auto all = app.get_subcommands([](const CLI::App*) { return true; });
+    if (argc > 1 && *argv[1] != '-' &&
+        std::none_of(all.begin(), all.end(),
+                     [&](const CLI::App* one) { return one->get_name() == argv[1]; }))
+      throw CLI::ParseError(std::string("there is no command '") + argv[1] + "'", 2);
     app.parse(argc, argv);
     return commands.code();
   } catch (const CLI::Success& done) {  // --help, --version

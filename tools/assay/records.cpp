@@ -310,7 +310,8 @@ const CheckRecord& findCheck(const Run& run, const std::string& name) {
     if (check.test == name) whole.push_back(&check);
     if (check.test.ends_with("/" + name)) last.push_back(&check);
     if (check.test.find(name) != std::string::npos) part.push_back(&check);
-    if (globMatches(name, check.test)) glob.push_back(&check);
+    const auto own = check.test.substr(check.test.rfind('/') + 1);
+    if (globMatches(name, check.test) || globMatches(name, own)) glob.push_back(&check);
   }
   for (const auto* found : {&whole, &last, &part, &glob}) {
     if (found->size() == 1) return *found->front();

@@ -118,13 +118,17 @@ void addVerdict(const Run& run, const std::vector<std::string>& problems, json& 
   const auto count = [&](Status status) { return data["total"][place(status)].get<size_t>(); };
   const size_t bad = count(Status::kFailed) + count(Status::kCrashed) + count(Status::kFixed);
   const size_t checked = count(Status::kPassed) + count(Status::kKnown) + bad;
+  const auto waived = static_cast<size_t>(
+      std::count_if(run.checks.begin(), run.checks.end(),
+                    [](const CheckRecord& check) { return check.defect.starts_with("waiver "); }));
   const std::string fault = run.environment.is_object() ? textOf(run.environment, "fault") : "";
   data["lines"] = json::array();
   const auto say = [&](const std::string& line) { data["lines"].push_back(line); };
   say(counted(checked, "check", "checks") + ": " + std::to_string(count(Status::kPassed)) +
       " passed, " + std::to_string(count(Status::kFailed)) + " failed, " +
       std::to_string(count(Status::kCrashed)) + " crashed, " +
-      std::to_string(count(Status::kKnown)) + " known defects, " +
+      std::to_string(count(Status::kKnown) - waived) + " known defects, " +
+      (waived > 0 ? std::to_string(waived) + " waived, " : "") +
       std::to_string(count(Status::kFixed)) + " known defects that are gone");
   if (const auto line = twinsLine(compareGpus(run)); !line.empty()) say(line);
   for (const auto& cut : run.lost) say("INCOMPLETE: " + cut);

@@ -1,6 +1,8 @@
 // assay verify: is a bundle what it claims, and does it hold what a profile asks for?
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
+#include <map>
 #include <set>
 
 #include "fixtures/core/command.h"
@@ -129,6 +131,24 @@ void checkDistinct(const std::vector<Run>& runs, Outcome& outcome) {
   }
 }
 
+// An error is a function of the outputs: where the bytes are the same, so is it.
+void checkRepetitions(const std::vector<Run>& runs, Outcome& outcome) {
+  std::map<std::string, const CheckRecord*> first;
+  size_t contradicted = 0;
+  std::string example;
+  for (const auto& run : runs) {
+    for (const auto& check : run.checks) {
+      if (check.sha256.empty() || std::isnan(check.error)) continue;
+      const auto& earlier = *first.emplace(check.test + check.sha256, &check).first->second;
+      if (earlier.error == check.error) continue;
+      if (contradicted++ == 0) example = check.test;
+    }
+  }
+  if (contradicted > 0)
+    outcome.problems.push_back(counted(contradicted, "check has", "checks have") +
+                               " the same outputs in two runs and another error: " + example);
+}
+
 void judgeRun(EvidenceJudge& judge, const Run& run, const std::string& challenge,
               Outcome& outcome) {
   const std::string name = "run " + run.folder.filename().string();
@@ -163,8 +183,9 @@ void judgeRun(EvidenceJudge& judge, const Run& run, const std::string& challenge
   outcome.notes.push_back(machine);
 }
 
-void print(const Outcome& outcome) {
-  std::printf("%s\n", outcome.verdict());
+void print(const Outcome& outcome, bool originKnown) {
+  std::printf("%s%s\n", outcome.verdict(),
+              outcome.code() == 0 && !originKnown ? ", but by whom it was made is not shown" : "");
   constexpr size_t kShown = 40;
   for (size_t k = 0; k < std::min(outcome.problems.size(), kShown); ++k)
     std::printf("  wrong: %s\n", printable(outcome.problems[k].substr(0, 400)).c_str());
@@ -190,6 +211,7 @@ int verify(const VerifyOptions& options) {
     const auto runs = unpackRuns(files, manifest, scratch.path());
     if (runs.empty()) outcome.problems.emplace_back("the bundle holds no run");
     checkDistinct(runs, outcome);
+    checkRepetitions(runs, outcome);
     for (const auto& run : runs) judgeRun(judge, run, options.challenge, outcome);
     if (options.profile.empty()) {
       outcome.notes.emplace_back(
@@ -202,7 +224,7 @@ int verify(const VerifyOptions& options) {
     }
   }
   outcome.notes.push_back("manifest " + sha256Hex(files.at(kManifest)));
-  print(outcome);
+  print(outcome, !options.signers.empty());
   if (!options.json.empty())
     writeFile(options.json, json{{"format", 1},
                                  {"verdict", outcome.verdict()},

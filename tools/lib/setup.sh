@@ -268,8 +268,16 @@ build() {
   fi
 }
 
+# lock_build: one tool at a time builds and runs in a build folder; the lock lasts as long as this script.
+lock_build() {
+  { mkdir -p "$build_dir" && exec {build_lock}>>"$build_dir/tools.lock"; } 2>/dev/null ||
+    die 2 "cannot write into $build_dir: choose a writable folder with --build-dir."
+  flock -n "$build_lock" || die 2 "another of Assay's tools works in $build_dir: wait for it, or take another folder with --build-dir."
+}
+
 set_up() {
   cd "$ASSAY_ROOT" || exit 2
+  lock_build
   ensure_packages
   ensure_libtorch
   configure

@@ -476,6 +476,9 @@ TEST_F(Bundle, ACopyIsNoSecondRun) {
     edit(home() / plan, [](json& p) { p["started"] = "2026-12-03T10:00:00Z"; });
   pack("run copy");
   expect(0, "ACCEPT");
+  forge([](json& one) { one["error"] = 0.5 * one["error"].get<double>(); }, "/mm__m16_k16_n16__");
+  pack("run copy");
+  expect(1, "1 check has the same outputs in two runs and another error");
   edit(home() / "copy/environment.json", [](json& one) { one["driver"] = "1.2.3"; });
   pack("run copy");
   expect(1, "of another environment than the first (driver");

@@ -381,5 +381,26 @@ TEST(Gate, TheCommand) {
   fs::remove_all(folder);
 }
 
+// Real runs as tools/gate and run-assay make them, each with a folder and variables of its own.
+TEST(GateCommand, RepetitionsInFoldersOfTheirOwn) {
+  namespace fs = std::filesystem;
+  const auto home = fs::path(testing::TempDir()) / ("assay_repeats_" + std::to_string(getpid()));
+  fs::remove_all(home);
+  fs::create_directories(home);
+  const auto in = [&](const std::string& command) {
+    return runCommand("cd " + shellQuoted(home.string()) + " && " + command + " 2>&1");
+  };
+  for (const std::string name : {"a", "b", "c", "d"}) {
+    const auto made = in("env -u ASSAY_RUN_FILE ASSAY_RESULTS=" + name + " ASSAY_STORE=all" +
+                         (name == "d" ? " ASSAY_RESUME=1 " : " ") + ASSAY_MATMUL_SUITE +
+                         " --device cpu --gtest_filter='*/mm__*float64_forward'");
+    ASSERT_EQ(made.code, 0) << made.text;
+  }
+  const auto gate = in(shellQuoted(ASSAY_PROGRAM) + " gate --baseline a b --candidate c d");
+  EXPECT_EQ(gate.code, 0) << gate.text;
+  EXPECT_NE(gate.text.find("ACCEPT"), std::string::npos) << gate.text;
+  fs::remove_all(home);
+}
+
 }  // namespace
 }  // namespace assay

@@ -169,6 +169,12 @@ test_run_assay() {
   expect "run-assay, unknown option" 2 "unknown option '--bogus'" "$tree/run-assay" --bogus
   expect "run-assay, resume what?" 2 "needs --results" "$tree/run-assay" --resume
   expect "run-assay, device" 2 "cpu, cuda or all" "$tree/run-assay" --device tpu
+  stub "$tree/bin" assay <<<'exit 0'
+  stub "$tree/bin" alpha_suite <<<'exit 0'
+  stub "$tree/bin" beta_suite <<<'exit 139'
+  expect "run-assay, one suite" 0 "" "${call[@]}" --suites alpha
+  expect "run-assay, for programs by hand" 0 "export LD_LIBRARY_PATH=$torch/lib" "${call[@]}" --environment
+  expect "run-assay, no such suite" 2 "no suite matches 'gamma'" "${call[@]}" --suites gamma
   expect "run-assay, no LibTorch" 2 "there is no LibTorch" "$tree/run-assay" --libtorch "$scratch/none"
   stub "$tree/bin" assay <<<'echo "assay $*"; exit 1'
   expect "run-assay prints the summary" 2 "assay summary $tree/results/" "${call[@]}"
@@ -219,6 +225,7 @@ test_gate() {
   expect "gate, no folder" 2 "name a folder" "$gate"
   expect "gate, unknown option" 2 "unknown option '--bogus'" "$gate" "$drill" --bogus
   expect "gate, no tree" 2 "no run-assay" "$gate" "$drill" --installed "$scratch/none"
+  expect "gate, labels of a tree" 2 "has --suites" "$gate" "$drill" --installed "$tree" --labels '^matmul$'
   expect "gate, repeats" 2 "from 1 to 99" "${call[@]}" --repeats 0
   expect "gate, a run that cannot be made" 2 "could not be made" env GATED_EXIT=2 "${call[@]}"
   expect "gate, other settings" 2 "has other settings" "${call[@]}" --repeats 3
@@ -258,6 +265,11 @@ test_installed_ctest() {
   mkdir -p "$scratch/installed"
   cp "$ASSAY_TEST_BUILD/installed/CTestTestfile.cmake" "$scratch/installed"
   expect "installed CTest file" 0 ".cpu" ctest --test-dir "$scratch/installed" -N -L '^cpu$'
+  mkdir -p "$scratch/installed/bin" "$scratch/installed/lib/assay"
+  cp "$root/tools/lib/start-run" "$scratch/installed/lib/assay"
+  # shellcheck disable=SC2016
+  stub "$scratch/installed/bin" matmul_suite <<<'echo "matmul $* into $(<"$ASSAY_RUN_FILE")"'
+  expect "installed CTest runs" 0 "matmul --device cpu into $scratch/installed/results/" ctest --test-dir "$scratch/installed" -V -R '^matmul.cpu$'
   expect "installed CTest labels" 0 ".gpu" ctest --test-dir "$scratch/installed" -N -L '^gpu$'
 }
 
