@@ -277,9 +277,9 @@ lock_build() {
 
 set_up() {
   cd "$ASSAY_ROOT" || exit 2
-  lock_build
   ensure_packages
   ensure_libtorch
+  lock_build
   configure
   build
 }

@@ -295,7 +295,16 @@ add_test(skip bash -c \"exit 77\"" >"$scratch/ctest/CTestTestfile.cmake"
   expect "count, CTest without a test" 0 "0 passed, 1 failed" tally "ctest_label name none"
 }
 
-for group in options packages libtorch cmake start_run run_assay gate installed_ctest counts; do
+# One tool at a time builds and runs in a build folder.
+test_lock() {
+  local call=(bash -c "set -euo pipefail; source '$root/tools/lib/setup.sh'; build_dir=$scratch/locked; lock_build; echo alone")
+  expect "lock, alone" 0 "alone" "${call[@]}"
+  expect "lock, two at once" 2 "another of Assay's tools works in $scratch/locked" flock "$scratch/locked/tools.lock" "${call[@]}"
+  touch "$scratch/no_build"
+  expect "lock, no such folder can be" 2 "choose a writable folder" "${call[@]/$scratch\/locked/$scratch/no_build/x}"
+}
+
+for group in options packages libtorch cmake start_run run_assay gate installed_ctest lock counts; do
   "test_$group"
 done
 echo "$((ran - failed)) of $ran passed"
