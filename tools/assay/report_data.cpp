@@ -118,9 +118,13 @@ void addVerdict(const Run& run, const std::vector<std::string>& problems, json& 
   const auto count = [&](Status status) { return data["total"][place(status)].get<size_t>(); };
   const size_t bad = count(Status::kFailed) + count(Status::kCrashed) + count(Status::kFixed);
   const size_t checked = count(Status::kPassed) + count(Status::kKnown) + bad;
-  const auto waived = static_cast<size_t>(
-      std::count_if(run.checks.begin(), run.checks.end(),
-                    [](const CheckRecord& check) { return check.defect.starts_with("waiver "); }));
+  std::map<std::string, size_t> waivers;
+  size_t waived = 0;
+  for (const auto& check : run.checks) {
+    if (!check.defect.starts_with("waiver ")) continue;
+    ++waivers[check.defect];
+    ++waived;
+  }
   const std::string fault = run.environment.is_object() ? textOf(run.environment, "fault") : "";
   data["lines"] = json::array();
   const auto say = [&](const std::string& line) { data["lines"].push_back(line); };
@@ -131,6 +135,8 @@ void addVerdict(const Run& run, const std::vector<std::string>& problems, json& 
       (waived > 0 ? std::to_string(waived) + " waived, " : "") +
       std::to_string(count(Status::kFixed)) + " known defects that are gone");
   if (const auto line = twinsLine(compareGpus(run)); !line.empty()) say(line);
+  for (const auto& [waiver, checks] : waivers)
+    say(waiver + " covers " + counted(checks, "failed check", "failed checks"));
   for (const auto& cut : run.lost) say("INCOMPLETE: " + cut);
   for (const auto& one : run.contradicted) say(one);
   for (const auto& problem : problems) say(problem);

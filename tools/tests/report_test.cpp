@@ -209,6 +209,7 @@ TEST_F(Report, AWaiverAcceptsAFailureAndMustStayTrue) {
   };
   EXPECT_EQ(waive("b").code, 0);
   EXPECT_NE(file("report.html").find("waiver w"), std::string::npos);
+  EXPECT_NE(file("report.md").find("waiver w covers 1 failed check"), std::string::npos);
   EXPECT_EQ(waive("*").code, 1);  // it covers one that passes
   EXPECT_NE(file("report.md").find("which passes: narrow it"), std::string::npos);
   EXPECT_EQ(waive("c").code, 1);  // it covers nothing
