@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <set>
 #include <stdexcept>
 
@@ -15,9 +16,10 @@ std::vector<int64_t> GraphTensor::strides() const {
   if (channelsLast) order.push_back(1);
   if (transposed) std::swap(order.back(), order[order.size() - 2]);
   int64_t step = 1;
-  for (auto axis = order.rbegin(); axis != order.rend(); ++axis) {
-    result[*axis] = step;
-    step *= sizes[*axis];
+  std::reverse(order.begin(), order.end());
+  for (const size_t axis : order) {
+    result[axis] = step;
+    step *= sizes[axis];
   }
   return result;
 }
