@@ -2,10 +2,9 @@
 # needs LibTorch and a driver on the runner but neither a compiler nor CMake.
 get_property(suites GLOBAL PROPERTY ASSAY_SUITES)
 get_property(tests GLOBAL PROPERTY ASSAY_INSTALLED_TESTS)
-# CTest runs this file from any folder: all paths hang on the file's own.
+# CTest works in this file's folder and tells the file nothing of it: all paths are relative.
 file(WRITE "${CMAKE_BINARY_DIR}/installed/CTestTestfile.cmake"
-  "add_test(run.start \"lib/assay/start-run\" \"current_run\" "
-  "\"results\")\n"
+  "add_test(run.start \"lib/assay/start-run\" \"current_run\" \"results\")\n"
   "set_tests_properties(run.start PROPERTIES FIXTURES_SETUP assay_run TIMEOUT 120)\n${tests}")
 list(JOIN suites "\n" lines)
 file(WRITE "${CMAKE_BINARY_DIR}/installed/suites.txt" "${lines}\n")

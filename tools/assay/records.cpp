@@ -304,14 +304,18 @@ fs::path findRun(const std::optional<std::string>& name) {
                 "\": name a run's folder, or its name under results/");
 }
 
+bool globNames(const std::string& glob, const CheckRecord& check) {
+  return globMatches(glob, check.test) ||
+         globMatches(glob, check.test.substr(check.test.rfind('/') + 1));
+}
+
 const CheckRecord& findCheck(const Run& run, const std::string& name) {
   std::vector<const CheckRecord*> whole, last, part, glob;
   for (const auto& check : run.checks) {
     if (check.test == name) whole.push_back(&check);
     if (check.test.ends_with("/" + name)) last.push_back(&check);
     if (check.test.find(name) != std::string::npos) part.push_back(&check);
-    const auto own = check.test.substr(check.test.rfind('/') + 1);
-    if (globMatches(name, check.test) || globMatches(name, own)) glob.push_back(&check);
+    if (globNames(name, check)) glob.push_back(&check);
   }
   for (const auto* found : {&whole, &last, &part, &glob}) {
     if (found->size() == 1) return *found->front();

@@ -82,6 +82,9 @@ std::optional<nlohmann::json> readEnvironment(const std::filesystem::path& folde
 // installed tree) whose records are newest. Throws Problem where there is none.
 std::filesystem::path findRun(const std::optional<std::string>& name);
 
+// Does a glob stand for this check, by its whole name or by what is behind the last slash?
+bool globNames(const std::string& glob, const CheckRecord& check);
+
 // The check that `name` means: a whole test name, or its part behind the last slash, or what alone
 // contains it, or what alone matches it as a glob. Throws Problem for none and for more than one.
 const CheckRecord& findCheck(const Run& run, const std::string& name);

@@ -91,10 +91,8 @@ bool holdsHere(const Waiver& waiver, const json& environment) {
 }
 
 bool names(const Waiver& waiver, const CheckRecord& check) {
-  const std::string last = check.test.substr(check.test.rfind('/') + 1);
-  return std::any_of(waiver.tests.begin(), waiver.tests.end(), [&](const std::string& glob) {
-    return globMatches(glob, check.test) || globMatches(glob, last);
-  });
+  return std::any_of(waiver.tests.begin(), waiver.tests.end(),
+                     [&](const std::string& glob) { return globNames(glob, check); });
 }
 
 bool allows(const Waiver& waiver, double error) {
