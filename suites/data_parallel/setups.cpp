@@ -1,3 +1,4 @@
+#include "suites/data_parallel/collectives.h"
 #include "suites/data_parallel/resnet.h"
 
 namespace assay::data_parallel {
@@ -17,6 +18,20 @@ void appendAll(std::vector<Part>& parts, const Goldens& goldens, const Setup& se
   append(parts, contractParts(goldens, setup));
   append(parts, differenceParts(goldens, setup));
   append(parts, resnetParts(goldens.resnet, setup));
+}
+
+// The first two, three, four and eight GPUs, all of them, and all in reverse.
+std::vector<Devices> groups(size_t gpus) {
+  std::vector<Devices> all;
+  Devices devices;
+  for (size_t k = 0; k < gpus; ++k) {
+    devices.push_back(gpu(k));
+    const size_t count = devices.size();
+    if (count == gpus || count == 2 || count == 3 || count == 4 || count == 8)
+      all.push_back(devices);
+  }
+  all.emplace_back(devices.rbegin(), devices.rend());
+  return all;
 }
 
 }  // namespace
@@ -40,6 +55,7 @@ std::vector<Part> oneDeviceParts(at::Device device, const Goldens& goldens) {
     if (!device.is_cpu()) appendAll(parts, goldens, onOneDevice(device, count, true));
   }
   append(parts, copyParts({{device, device}}));
+  if (device.is_cuda()) append(parts, collectiveParts({{device}}));
   return parts;
 }
 
@@ -56,6 +72,7 @@ std::vector<Part> severalGpuParts(size_t gpus, const Goldens& goldens) {
     for (size_t to = 0; to < gpus; ++to) pairs.emplace_back(gpu(from), gpu(to));
   }
   append(parts, copyParts(pairs));
+  append(parts, collectiveParts(groups(gpus)));
   return parts;
 }
 

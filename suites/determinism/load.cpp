@@ -2,11 +2,10 @@
 
 #include <ATen/ATen.h>
 #ifdef ASSAY_HAS_CUDA
+#include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 #endif
-
-#include <optional>
 
 namespace assay::determinism {
 
@@ -29,6 +28,12 @@ Elsewhere::Elsewhere(at::Device device, bool wanted) {
 
 Elsewhere::~Elsewhere() {
   if (state_) c10::cuda::getCurrentCUDAStream().synchronize();
+}
+
+std::optional<at::Device> neighbourOf(at::Device device) {
+  const auto gpus = c10::cuda::device_count();
+  if (!device.is_cuda() || gpus < 2) return std::nullopt;
+  return at::Device(at::kCUDA, static_cast<c10::DeviceIndex>((device.index() + 1) % gpus));
 }
 
 struct Load::State {
@@ -58,6 +63,7 @@ void Load::feed() {
 struct Elsewhere::State {};
 Elsewhere::Elsewhere(at::Device, bool) {}
 Elsewhere::~Elsewhere() = default;
+std::optional<at::Device> neighbourOf(at::Device) { return std::nullopt; }
 struct Load::State {};
 Load::Load(at::Device) {}
 Load::~Load() = default;

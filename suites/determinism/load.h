@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <optional>
 
 namespace assay::determinism {
 
@@ -21,6 +22,12 @@ class Elsewhere {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+// The next GPU of this machine; none where there is but one, or for a CPU.
+std::optional<at::Device> neighbourOf(at::Device device);
+
+// The next GPU of this machine; none where there is but one, and for a CPU.
+std::optional<at::Device> neighbourOf(at::Device device);
 
 // Matrix products on a stream of its own, queued by feed(): about as long as a small call runs.
 class Load {

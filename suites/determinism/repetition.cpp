@@ -73,6 +73,8 @@ std::string_view kindName(Kind kind) {
       return "moved";
     case Kind::kUnderLoad:
       return "under_load";
+    case Kind::kNeighbour:
+      return "neighbour_under_load";
   }
   return "";
 }
@@ -100,6 +102,7 @@ Spread repeat(const Call& call, const std::vector<at::Tensor>& first, int64_t ru
   const Elsewhere elsewhere(device, kind == Kind::kOtherStream);
   std::optional<Load> load;
   if (kind == Kind::kUnderLoad) load.emplace(device);
+  if (kind == Kind::kNeighbour) load.emplace(neighbourOf(device).value());
   std::vector<at::Tensor> held;  // memory that the allocator cannot hand out again meanwhile
   Spread spread{.runs = runs};
   for (int64_t done = 0; done < runs;) {

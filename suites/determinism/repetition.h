@@ -19,6 +19,7 @@ enum class Kind {
   kOtherStream,  // on another stream
   kMoved,        // outputs and workspace elsewhere in memory
   kUnderLoad,    // while another stream keeps the multiprocessors busy
+  kNeighbour,    // while the next GPU is kept busy, where there is one
 };
 std::string_view kindName(Kind kind);
 

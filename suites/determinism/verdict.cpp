@@ -9,6 +9,7 @@
 #include <map>
 
 #include "fixtures/core/sha256.h"
+#include "suites/determinism/load.h"
 
 namespace assay::determinism {
 namespace {
@@ -41,8 +42,10 @@ std::vector<Repeated> repeatAll(const Call& call, const std::vector<at::Tensor>&
   const bool gpu = first.at(0).is_cuda();
   const int64_t runs = runsFor(rateOf(gpu, smoke), kMiss);
   std::vector<Repeated> seen;
-  for (const Kind kind : {Kind::kAgain, Kind::kOtherStream, Kind::kMoved, Kind::kUnderLoad}) {
+  for (const Kind kind :
+       {Kind::kAgain, Kind::kOtherStream, Kind::kMoved, Kind::kUnderLoad, Kind::kNeighbour}) {
     if (!gpu && kind != Kind::kAgain && kind != Kind::kMoved) continue;
+    if (kind == Kind::kNeighbour && !neighbourOf(first.at(0).device())) continue;
     const int64_t count = kind == Kind::kAgain ? runs : std::min(runs, kFew);
     seen.push_back({std::string(kindName(kind)), repeat(call, first, count, kind), nullptr});
   }

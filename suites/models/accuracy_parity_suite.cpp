@@ -34,47 +34,12 @@ const std::vector<Score>& reference(const Training& training) {
   return scores;
 }
 
-nlohmann::json seedsOf(const std::vector<Score>& a, const std::vector<Score>& b) {
-  auto rows = nlohmann::json::array();
-  for (size_t k = 0; k < a.size(); ++k)
-    rows.push_back({{"reference_exact", a[k].exactMatch()},
-                    {"device_exact", b[k].exactMatch()},
-                    {"reference_f1", a[k].meanF1()},
-                    {"device_f1", b[k].meanF1()}});
-  return rows;
-}
-
 Record parityCheck(const Variant& variant, bool ignoreIeee) {
   const Training training;
   const auto& known = reference(training);
   Evidence evidence;
   const auto scores = trained(training, variant, ignoreIeee, evidence);
-  const auto parity = compare(known, scores);
-  Record record;
-  record.what = "exact match and F1 over seeds, percent";
-  record.why = "docs/numerics.md#models: equivalence within a margin";
-  record.verdict.gauge = GaugeKind::kStatistical;
-  record.verdict.checked = static_cast<int64_t>(known.size() * known.front().exact.size());
-  for (const auto& one : {parity.exact, parity.f1})
-    record.verdict.error = std::max(record.verdict.error, std::abs(one.difference) + one.halfWidth);
-  record.verdict.bound = kMargin;
-  record.verdict.pass = parity.equivalent;
-  record.verdict.failing = parity.equivalent ? 0 : 1;
-  record.status = parity.equivalent ? Status::kPassed : Status::kFailed;
-  record.message = parity.message;
-  record.details = {{"seeds", seedsOf(known, scores)},
-                    {"reference_exact", parity.referenceExact},
-                    {"device_exact", parity.deviceExact},
-                    {"exact_difference", parity.exact.difference},
-                    {"exact_half_width", parity.exact.halfWidth},
-                    {"f1_difference", parity.f1.difference},
-                    {"f1_half_width", parity.f1.halfWidth},
-                    {"only_reference", parity.onlyReference},
-                    {"only_device", parity.onlyDevice},
-                    {"mcnemar", parity.mcnemar},
-                    {"evidence", evidence.json()}};
-  if (!parity.equivalent) record.details["cause"] = causeOf(evidence);
-  return record;
+  return judgeParity(known, scores, evidence);
 }
 
 std::vector<Variant> variantsOn(const std::string& device) {
@@ -84,10 +49,9 @@ std::vector<Variant> variantsOn(const std::string& device) {
     wide.dtype = "float64";
     return {base, wide};
   }
-  Variant tf32 = base, plain = base;
+  Variant tf32 = base;
   tf32.math = "tf32";
-  plain.cudnn = false;
-  return {base, tf32, plain};
+  return {base, tf32};  // without cuDNN it would be the same: nothing here calls it
 }
 
 std::vector<Check> checksOf(const Options& options) {

@@ -91,7 +91,7 @@ int64_t changed(const Batch& before, const Batch& after) {
   return (before.starts.ne(after.starts).sum() + before.ends.ne(after.ends).sum()).item<int64_t>();
 }
 
-std::string causeOf(const Evidence& e) {
+std::string knownCauseOf(const Evidence& e) {
   std::string causes;
   const auto add = [&](const std::string& text) { causes += (causes.empty() ? "" : "; ") + text; };
   const bool dropout = e.repeated > e.rounding;
@@ -104,9 +104,14 @@ std::string causeOf(const Evidence& e) {
   if (!dropout && e.weights > e.rounding)
     add("stale weights: a new model with what the optimizer left differs by " + figure(e.weights));
   if (e.labels > 0) add("label clamp: the loss changed " + std::to_string(e.labels) + " positions");
-  return causes.empty() ? "none of the known ones fits (unmasked padding, stale weights, dropout "
-                          "in eval, label clamp): the model itself is as it must be"
-                        : causes;
+  return causes;
+}
+
+std::string causeOf(const Evidence& evidence) {
+  const auto known = knownCauseOf(evidence);
+  return known.empty() ? "none of the known ones fits (unmasked padding, stale weights, dropout in "
+                         "eval, label clamp): the model itself is as it must be"
+                       : known;
 }
 
 }  // namespace assay::models

@@ -30,7 +30,9 @@ Evidence examine(MultiViewTransformer& model, const Values& left, const Batch& b
 // Positions that differ.
 int64_t changed(const Batch& before, const Batch& after);
 
-// The causes that fit, each with its figure; that none does, if so.
+// The causes that fit, each with its figure; empty: none.
+std::string knownCauseOf(const Evidence& evidence);
+// The same for a reader: says that none fits, if so.
 std::string causeOf(const Evidence& evidence);
 
 }  // namespace assay::models

@@ -9,6 +9,7 @@
 
 #include "fixtures/argument.h"
 #include "fixtures/case.h"
+#include "fixtures/check.h"
 #include "fixtures/poison.h"
 #include "suites/models/observed_suite.h"
 #include "suites/models/step.h"

@@ -3,10 +3,9 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <chrono>
 
 #include "fixtures/argument.h"
-#include "fixtures/mode.h"
+#include "fixtures/check.h"
 #include "fixtures/poison.h"
 
 namespace assay::models {
@@ -141,26 +140,6 @@ void printTable(const Record& whole, const Record* layers) {
 }
 
 }  // namespace
-
-Record guarded(const Variant& variant, bool ignoreIeee, const Body& body) {
-  Record record;
-  const auto start = std::chrono::steady_clock::now();
-  try {
-    const ModeGuard guard(variant, ignoreIeee && variant.math == "ieee");
-    body(record);
-  } catch (const c10::Error& error) {
-    const std::string text = error.what_without_backtrace();
-    if (variant.deterministic && text.find("deterministic") != std::string::npos) {
-      record.status = Status::kSkipped;
-      record.reason = "NO_DETERMINISTIC_KERNEL";
-    } else {
-      record.status = Status::kFailed;
-      record.message = "the model threw: " + text.substr(0, 400);
-    }
-  }
-  record.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  return record;
-}
 
 Record freeRunning(const ObservedModel& golden, const Subject& subject, const Variant& variant,
                    bool ignoreIeee) {

@@ -37,11 +37,6 @@ struct Subject {
   Wanted gives = nullptr;   // what of the golden this form has at all
 };
 
-// The record that the body fills in the variant's mode, with its time. A model that throws fails; a
-// kernel that has no deterministic form is a skip.
-using Body = std::function<void(Record&)>;
-Record guarded(const Variant& variant, bool ignoreIeee, const Body& body);
-
 // One check each. `ignoreIeee`: play a machine that ignores the math flag.
 Record freeRunning(const ObservedModel& golden, const Subject& subject, const Variant& variant,
                    bool ignoreIeee);

@@ -54,6 +54,31 @@ std::string complaint(const char* what, const Comparison& one) {
          margin;
 }
 
+nlohmann::json seedsOf(const std::vector<Score>& a, const std::vector<Score>& b) {
+  auto rows = nlohmann::json::array();
+  for (size_t k = 0; k < a.size(); ++k)
+    rows.push_back({{"reference_exact", a[k].exactMatch()},
+                    {"device_exact", b[k].exactMatch()},
+                    {"reference_f1", a[k].meanF1()},
+                    {"device_f1", b[k].meanF1()}});
+  return rows;
+}
+
+// What is said of the first seed that did not learn; an empty text: there is none.
+std::string idleSeed(const std::vector<Score>& reference) {
+  for (size_t k = 0; k < reference.size(); ++k) {
+    if (reference[k].exactMatch() >= kLearned) continue;
+    char text[160];
+    std::snprintf(
+        text, sizeof text,
+        "the reference did not learn the task with seed %zu: %.1f %% exact matches, %g %% "
+        "are needed",
+        k + 1, reference[k].exactMatch(), kLearned);
+    return text;
+  }
+  return "";
+}
+
 }  // namespace
 
 double studentQuantile(double confidence, int64_t freedom) {
@@ -98,10 +123,43 @@ Parity compare(const std::vector<Score>& reference, const std::vector<Score>& de
   parity.exact = over(exact);
   parity.f1 = over(f1);
   parity.mcnemar = mcnemar(parity.onlyReference, parity.onlyDevice);
+  parity.message = idleSeed(reference);
   for (const auto& one : {complaint("exact match", parity.exact), complaint("F1", parity.f1)})
     if (!one.empty()) parity.message += (parity.message.empty() ? "" : "; ") + one;
   parity.equivalent = parity.message.empty();
   return parity;
+}
+
+Record judgeParity(const std::vector<Score>& reference, const std::vector<Score>& device,
+                   const Evidence& evidence) {
+  const auto parity = compare(reference, device);
+  const auto cause = knownCauseOf(evidence);
+  Record record;
+  record.what = "exact match and F1 over seeds, percent";
+  record.why = "docs/numerics.md#models: equivalence within a margin";
+  record.verdict.gauge = GaugeKind::kStatistical;
+  record.verdict.checked = static_cast<int64_t>(reference.size() * reference.front().exact.size());
+  for (const auto& one : {parity.exact, parity.f1})
+    record.verdict.error = std::max(record.verdict.error, std::abs(one.difference) + one.halfWidth);
+  record.verdict.bound = kMargin;
+  record.verdict.pass = parity.equivalent && cause.empty();
+  record.verdict.failing = record.verdict.pass ? 0 : 1;
+  record.status = record.verdict.pass ? Status::kPassed : Status::kFailed;
+  record.message = parity.message;
+  if (!cause.empty()) record.message += (parity.equivalent ? "" : "; ") + cause;
+  record.details = {{"seeds", seedsOf(reference, device)},
+                    {"reference_exact", parity.referenceExact},
+                    {"device_exact", parity.deviceExact},
+                    {"exact_difference", parity.exact.difference},
+                    {"exact_half_width", parity.exact.halfWidth},
+                    {"f1_difference", parity.f1.difference},
+                    {"f1_half_width", parity.f1.halfWidth},
+                    {"only_reference", parity.onlyReference},
+                    {"only_device", parity.onlyDevice},
+                    {"mcnemar", parity.mcnemar},
+                    {"evidence", evidence.json()}};
+  if (!record.verdict.pass) record.details["cause"] = causeOf(evidence);
+  return record;
 }
 
 }  // namespace assay::models

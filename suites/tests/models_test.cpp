@@ -301,6 +301,17 @@ TEST(Parity, EquivalenceIsShownOrNot) {
   EXPECT_NE(unsure.message.find("too uncertain"), std::string::npos) << unsure.message;
   EXPECT_FALSE(compare(of({790, 795, 800, 793}), of({900, 905, 910, 903})).equivalent);  // better
   EXPECT_THROW(compare(known, of({1, 2})), std::invalid_argument);
+  // Nor are two that learnt nothing.
+  const auto idle = of({900, 905, 500, 903, 899, 907, 901, 904});
+  EXPECT_FALSE(compare(idle, idle).equivalent);
+  EXPECT_NE(compare(idle, idle).message.find("seed 3: 50.0 %"), std::string::npos)
+      << compare(idle, idle).message;
+
+  EXPECT_EQ(judgeParity(known, known, {.rounding = 1e-6}).status, Status::kPassed);
+  const auto shown = judgeParity(known, known, {.repeated = 0.1, .rounding = 1e-6});
+  EXPECT_EQ(shown.status, Status::kFailed);
+  EXPECT_TRUE(shown.message.starts_with("dropout left on in eval")) << shown.message;
+  EXPECT_EQ(judgeParity(idle, idle, {.rounding = 1e-6}).status, Status::kFailed);
 }
 
 TEST(Question, OneTextHoldsOneQuestionAndItsAnswer) {

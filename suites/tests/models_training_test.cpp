@@ -18,7 +18,6 @@ class TrainingParity : public testing::Test {
   static std::vector<Score> trained(const Variant& variant, Planted planted) {
     const ModeGuard guard(variant, false);
     Training training;
-    training.steps = 500;
     training.heldOut = 300;
     std::vector<Score> scores;
     for (uint32_t seed = 1; seed <= 3; ++seed)

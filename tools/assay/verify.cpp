@@ -121,7 +121,8 @@ void checkDistinct(const std::vector<Run>& runs, Outcome& outcome) {
     for (const auto& plan : run.plans)
       copied = !started.insert(plan.suite + plan.deviceKind + plan.started).second || copied;
     if (copied)
-      outcome.problems.push_back(name + " is a copy of an earlier run: it started in its second");
+      outcome.problems.push_back(
+          name + " started in the same second as an earlier run: it is a copy, or ran beside it");
     if (!run.environment.is_object() || !runs[0].environment.is_object()) continue;
     const auto changes = environmentChanges(runs[0].environment, run.environment);
     if (!changes.empty() || textOf(run.environment, "host") != textOf(runs[0].environment, "host"))
