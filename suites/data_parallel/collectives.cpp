@@ -1,12 +1,29 @@
 #include "suites/data_parallel/collectives.h"
 
 #include <ATen/ATen.h>
-#include <torch/csrc/cuda/nccl.h>
+#include <c10/cuda/CUDAStream.h>
 
 #include <cmath>
+#include <optional>
 
 #include "fixtures/argument.h"
 #include "fixtures/draw.h"
+
+// LibTorch's own functions, as torch/csrc/cuda/nccl.h declares them. That header includes the
+// toolkit's cuda_fp16.h, and with it headers (CCCL) that LibTorch's packages do not all bring.
+namespace torch::cuda::nccl {
+using Streams = std::vector<std::optional<c10::cuda::CUDAStream>>;
+using Communicators = std::vector<void*>;
+void broadcast(at::TensorList, const Streams&, const Communicators&);
+void reduce(const std::vector<at::Tensor>&, at::Tensor&, int32_t root, int32_t operation,
+            const Streams&, const Communicators&);
+void all_reduce(const std::vector<at::Tensor>&, std::vector<at::Tensor>&, int32_t operation,
+                const Streams&, const Communicators&);
+void reduce_scatter(const std::vector<at::Tensor>&, std::vector<at::Tensor>&, int32_t operation,
+                    const Streams&, const Communicators&);
+void all_gather(const std::vector<at::Tensor>&, std::vector<at::Tensor>&, const Streams&,
+                const Communicators&);
+}  // namespace torch::cuda::nccl
 
 namespace assay::data_parallel {
 namespace {
@@ -199,9 +216,7 @@ class Round {
   Wanted wanted_;
 };
 
-// A single rank is alone on any GPU: the name is the same on all of them.
 std::string groupName(const Devices& devices) {
-  if (devices.size() == 1) return "one_rank";
   std::string name = "ranks";
   for (const auto& device : devices) name += "_" + std::to_string(device.index());
   return name;
@@ -229,22 +244,19 @@ std::vector<Exchange> allExchanges() {
 Communicator nccl() {
   return [](const Exchange& exchange, const Tensors& inputs, Tensors& outputs) {
     namespace nccl = torch::cuda::nccl;
-    static constexpr nccl::ncclRedOp kOperations[] = {nccl::ncclRedOp::Sum, nccl::ncclRedOp::Prod,
-                                                      nccl::ncclRedOp::Max, nccl::ncclRedOp::Min};
-    const auto operation =
-        static_cast<int32_t>(kOperations[static_cast<size_t>(exchange.reduction)]);
+    const auto operation = static_cast<int32_t>(exchange.reduction);
     switch (exchange.collective) {
       case Collective::kAllReduce:
-        return nccl::all_reduce(inputs, outputs, operation);
+        return nccl::all_reduce(inputs, outputs, operation, {}, {});
       case Collective::kReduce:
         return nccl::reduce(inputs, outputs.at(0), static_cast<int32_t>(inputs.size()) - 1,
-                            operation);
+                            operation, {}, {});
       case Collective::kBroadcast:
-        return nccl::broadcast(outputs);
+        return nccl::broadcast(outputs, {}, {});
       case Collective::kAllGather:
-        return nccl::all_gather(inputs, outputs);
+        return nccl::all_gather(inputs, outputs, {}, {});
       case Collective::kReduceScatter:
-        return nccl::reduce_scatter(inputs, outputs, operation);
+        return nccl::reduce_scatter(inputs, outputs, operation, {}, {});
     }
   };
 }

@@ -6,7 +6,7 @@
 namespace assay::data_parallel {
 
 enum class Collective { kAllReduce, kReduce, kBroadcast, kAllGather, kReduceScatter };
-enum class Reduction { kSum, kProduct, kMaximum, kMinimum };
+enum class Reduction { kSum, kProduct, kMaximum, kMinimum };  // ncclRedOp_t's numbers
 
 // What a check asks for. A broadcast goes from the first device; a reduction ends on the last.
 struct Exchange {

@@ -55,7 +55,6 @@ std::vector<Part> oneDeviceParts(at::Device device, const Goldens& goldens) {
     if (!device.is_cpu()) appendAll(parts, goldens, onOneDevice(device, count, true));
   }
   append(parts, copyParts({{device, device}}));
-  if (device.is_cuda()) append(parts, collectiveParts({{device}}));
   return parts;
 }
 
