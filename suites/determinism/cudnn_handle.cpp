@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 #include <c10/cuda/CUDAStream.h>
 
+#include <cstdlib>
 #include <map>
 
 namespace assay::determinism {
@@ -19,12 +20,17 @@ void need(cudnnStatus_t status, const char* what) {
 
 cudnnHandle_t handle() {
   // Never destroyed: at exit the driver may be gone before this library is.
-  thread_local std::map<int, cudnnHandle_t> handles;
+  thread_local std::map<std::pair<int, std::string>, cudnnHandle_t> handles;
   const auto stream = c10::cuda::getCurrentCUDAStream();
-  auto& own = handles[stream.device_index()];
+  const char* workspace = std::getenv("CUBLAS_WORKSPACE_CONFIG");
+  auto& own = handles[{stream.device_index(), workspace ? workspace : ""}];
   if (!own) need(cudnnCreate(&own), "cudnnCreate");
   need(cudnnSetStream(own, stream), "cudnnSetStream");
   return own;
+}
+
+at::Tensor byteBuffer(size_t bytes, const at::Tensor& like) {
+  return at::zeros({static_cast<int64_t>(bytes)}, like.options().dtype(at::kByte));
 }
 
 cudnnDataType_t dataType(const at::Tensor& tensor) {

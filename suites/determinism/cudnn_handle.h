@@ -20,8 +20,12 @@ class NotSupported : public std::runtime_error {
 // Throws NotSupported or std::runtime_error("cudnnPoolingForward: CUDNN_STATUS_…").
 void need(cudnnStatus_t status, const char* what);
 
-// This thread's handle for the current device, on its current stream.
+// This thread's handle for the current device, on its current stream, made under the present
+// CUBLAS_WORKSPACE_CONFIG: cuBLAS reads it where a handle is made.
 cudnnHandle_t handle();
+
+// A tensor of bytes on `like`'s device, zeros: a workspace.
+at::Tensor byteBuffer(size_t bytes, const at::Tensor& like);
 
 // A descriptor: made by `create`, freed by `destroy`.
 template <typename T>

@@ -10,10 +10,6 @@
 namespace assay::determinism {
 namespace {
 
-at::Tensor buffer(size_t bytes, const at::Tensor& like) {
-  return at::zeros({static_cast<int64_t>(bytes)}, like.options().dtype(at::kByte));
-}
-
 // Steps, batch and alphabet of the CTC losses; blank is 0.
 constexpr int kSteps = 50, kBatch = 16, kAlphabet = 20, kLabels = 12;
 
@@ -46,7 +42,7 @@ Routine ctc(const std::string& name, cudnnCTCLossAlgo_t algorithm, bool promised
                                                 labels, labelLengths, inputLengths, algorithm,
                                                 s->loss.get(), &bytes),
                    "cudnnGetCTCLossWorkspaceSize");
-              auto space = buffer(bytes, s->logits);
+              auto space = byteBuffer(bytes, s->logits);
               auto costs = at::empty({kBatch}, s->logits.options());
               auto gradients = at::empty_like(s->logits);
               need(cudnnCTCLoss(handle(), s->descriptor.get(), s->logits.const_data_ptr(), labels,
@@ -74,7 +70,7 @@ Routine ctcOnDevice(const std::string& name, cudnnCTCLossAlgo_t algorithm, bool 
                   cudnnGetCTCLossWorkspaceSize_v8(handle(), algorithm, s->loss.get(),
                                                   s->descriptor.get(), s->descriptor.get(), &bytes),
                   "cudnnGetCTCLossWorkspaceSize_v8");
-              auto space = buffer(bytes, s->logits);
+              auto space = byteBuffer(bytes, s->logits);
               auto costs = at::empty({kBatch}, s->logits.options());
               auto gradients = at::empty_like(s->logits);
               need(cudnnCTCLoss_v8(handle(), algorithm, s->loss.get(), s->descriptor.get(),
@@ -131,8 +127,8 @@ struct Recurrent {
                                    &workBytes, &reserveBytes),
          "cudnnGetRNNTempSpaceSizes");
     weights = drawn({static_cast<int64_t>(weightBytes / x.element_size())}, 3, dtype).mul_(0.1);
-    workspace = buffer(workBytes, x);
-    reserve = buffer(reserveBytes, x);
+    workspace = byteBuffer(workBytes, x);
+    reserve = byteBuffer(reserveBytes, x);
   }
 
   at::Tensor forward() {
@@ -193,6 +189,11 @@ std::vector<Routine> sequenceRoutines() {
   };
   both("deterministic", CUDNN_CTC_LOSS_ALGO_DETERMINISTIC, true);
   both("non_deterministic", CUDNN_CTC_LOSS_ALGO_NON_DETERMINISTIC, false);
+  return all;
+}
+
+std::vector<Routine> recurrentRoutines() {
+  std::vector<Routine> all;
   for (const auto& [name, algorithm] :
        {std::pair{"standard", CUDNN_RNN_ALGO_STANDARD},
         std::pair{"persist_static", CUDNN_RNN_ALGO_PERSIST_STATIC},

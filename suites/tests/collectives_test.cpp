@@ -155,5 +155,17 @@ TEST(Collectives, AnInputIsChanged) {
       "input of rank 1");
 }
 
+// NCCL itself, on a machine with a GPU: a rank alone gets what it gave.
+TEST(CollectivesOnTheGpu, OneRank) {
+  if (visibleDevices("cuda").empty()) GTEST_SKIP() << "needs a GPU";
+  for (const auto& one : allExchanges()) {
+    for (const char* dtype : {"float32", "float64"}) {
+      const auto record =
+          exchange(one, {at::Device("cuda:0")}, {.device = "cuda:0", .dtype = dtype}, nccl());
+      EXPECT_EQ(record.status, Status::kPassed) << one.name() << ": " << record.message;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace assay::data_parallel
