@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import fnmatch
 import importlib
+import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -77,8 +78,12 @@ def main() -> int:
         print(f"golden: no operator matches {' '.join(arguments.names)}; see python -m golden list", file=sys.stderr)
         return 2
     if arguments.verb == "list":
-        for family, name, _ in chosen:
-            print(f"{family:20} {name}")
+        try:
+            for family, name, _ in chosen:
+                print(f"{family:20} {name}")
+            sys.stdout.flush()
+        except BrokenPipeError:  # `| head` has read enough; the interpreter's last flush must not complain
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     wrong = 0
     for done, (family, name, make) in enumerate(chosen, 1):

@@ -122,17 +122,27 @@ class Commands {
     });
 
     auto* gate = app.add_subcommand("gate", "did an upgrade change what this machine computes?");
+    auto* pair = gate->add_option("RUNS", twoRuns_, "BASELINE CANDIDATE, one run each");
+    pair->expected(2);
     gate->add_option("--baseline", gate_.baseline,
                      "runs before the upgrade; two or more show what is unstable")
-        ->required();
-    gate->add_option("--candidate", gate_.candidate, "runs after it")->required();
+        ->excludes(pair);
+    gate->add_option("--candidate", gate_.candidate, "runs after it")->excludes(pair);
     gate->add_option("--json", gate_.json, "write every check that is not identical to this file");
     gate->add_option("--markdown", gate_.markdown, "write the verdict to this file, as Markdown");
     gate->add_option("--html", gate_.html, "write the verdict to this file, as a page");
     gate->add_option("--waivers", gate_.waivers, "accepted failures (docs/waivers.md)");
     gate->footer(
         "Exit codes: 0 accept, 1 reject, 2 cannot judge. docs/gate.md says what each word means.");
-    gate->callback([this] { code_ = assay::gate(gate_); });
+    gate->callback([this] {
+      if (!twoRuns_.empty()) {
+        gate_.baseline = {twoRuns_[0]};
+        gate_.candidate = {twoRuns_[1]};
+      }
+      if (gate_.baseline.empty()) throw CLI::RequiredError("--baseline (or two runs)");
+      if (gate_.candidate.empty()) throw CLI::RequiredError("--candidate (or two runs)");
+      code_ = assay::gate(gate_);
+    });
   }
 
   [[nodiscard]] int code() const { return code_; }
@@ -152,6 +162,7 @@ class Commands {
   assay::ExplainOptions explain_;
   assay::ReportOptions report_;
   assay::GateOptions gate_;
+  std::vector<std::string> twoRuns_;
   assay::BundleOptions bundle_;
   assay::VerifyOptions verify_;
   int code_ = 0;

@@ -374,6 +374,9 @@ TEST(Gate, TheCommand) {
   EXPECT_EQ(waived.code, 2) << waived.text;
   EXPECT_NE(waived.text.find("waiver w matches no check"), std::string::npos) << waived.text;
   EXPECT_EQ(assay("--baseline a").code, 2);
+  EXPECT_EQ(assay("a b").text, assay("--baseline a --candidate b").text);
+  for (const char* few : {"", "a", "a b c", "a b --candidate b"})
+    EXPECT_EQ(assay(few).code, 2) << few;
   std::ofstream(folder / "b/matmul.cuda0.jsonl", std::ios::app) << R"({"test": "Mat)";
   const auto cut = assay("--baseline a --candidate b");
   EXPECT_EQ(cut.code, 2) << cut.text;
