@@ -11,6 +11,7 @@
 
 // LibTorch's own functions, as torch/csrc/cuda/nccl.h declares them. That header includes the
 // toolkit's cuda_fp16.h, and with it headers (CCCL) that LibTorch's packages do not all bring.
+// NOLINTBEGIN(readability-identifier-naming)
 namespace torch::cuda::nccl {
 using Streams = std::vector<std::optional<c10::cuda::CUDAStream>>;
 using Communicators = std::vector<void*>;
@@ -24,6 +25,7 @@ void reduce_scatter(const std::vector<at::Tensor>&, std::vector<at::Tensor>&, in
 void all_gather(const std::vector<at::Tensor>&, std::vector<at::Tensor>&, const Streams&,
                 const Communicators&);
 }  // namespace torch::cuda::nccl
+// NOLINTEND(readability-identifier-naming)
 
 namespace assay::data_parallel {
 namespace {

@@ -23,9 +23,6 @@ class Elsewhere {
   std::unique_ptr<State> state_;
 };
 
-// The next GPU of this machine; none where there is but one, or for a CPU.
-std::optional<at::Device> neighbourOf(at::Device device);
-
 // The next GPU of this machine; none where there is but one, and for a CPU.
 std::optional<at::Device> neighbourOf(at::Device device);
 
