@@ -4,7 +4,6 @@
 #include <ATen/ATen.h>
 #include <c10/cuda/CUDAStream.h>
 
-#include <cstdlib>
 #include <map>
 
 namespace assay::determinism {
@@ -20,10 +19,9 @@ void need(cudnnStatus_t status, const char* what) {
 
 cudnnHandle_t handle() {
   // Never destroyed: at exit the driver may be gone before this library is.
-  thread_local std::map<std::pair<int, std::string>, cudnnHandle_t> handles;
+  thread_local std::map<int, cudnnHandle_t> handles;
   const auto stream = c10::cuda::getCurrentCUDAStream();
-  const char* workspace = std::getenv("CUBLAS_WORKSPACE_CONFIG");
-  auto& own = handles[{stream.device_index(), workspace ? workspace : ""}];
+  auto& own = handles[stream.device_index()];
   if (!own) need(cudnnCreate(&own), "cudnnCreate");
   need(cudnnSetStream(own, stream), "cudnnSetStream");
   return own;

@@ -20,8 +20,7 @@ class NotSupported : public std::runtime_error {
 // Throws NotSupported or std::runtime_error("cudnnPoolingForward: CUDNN_STATUS_…").
 void need(cudnnStatus_t status, const char* what);
 
-// This thread's handle for the current device, on its current stream, made under the present
-// CUBLAS_WORKSPACE_CONFIG: cuBLAS reads it where a handle is made.
+// This thread's handle for the current device, on its current stream.
 cudnnHandle_t handle();
 
 // A tensor of bytes on `like`'s device, zeros: a workspace.

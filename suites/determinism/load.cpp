@@ -33,7 +33,13 @@ Elsewhere::~Elsewhere() {
 std::optional<at::Device> neighbourOf(at::Device device) {
   const auto gpus = c10::cuda::device_count();
   if (!device.is_cuda() || gpus < 2) return std::nullopt;
-  return at::Device(at::kCUDA, static_cast<c10::DeviceIndex>((device.index() + 1) % gpus));
+  const at::Device next(at::kCUDA, static_cast<c10::DeviceIndex>((device.index() + 1) % gpus));
+  try {
+    Load(next).feed();
+  } catch (const c10::Error&) {  // full, or another process's alone: not this GPU's fault
+    return std::nullopt;
+  }
+  return next;
 }
 
 struct Load::State {

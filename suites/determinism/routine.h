@@ -15,19 +15,11 @@ struct Routine {
   bool promised;          // that equal inputs give equal bits
   // Puts the inputs on the current GPU in this dtype; what it returns makes the call.
   std::function<Call(at::ScalarType)> prepare;
-  std::string source = "cuDNN's documentation, \"Reproducibility (Determinism)\"";  // of `promised`
-  bool smoke = true;
 };
 
 std::vector<Routine> layerRoutines();     // pooling, softmax, norms, reductions, samplers, dropout
-std::vector<Routine> sequenceRoutines();  // CTC losses
-// Recurrent networks and multi-head attention: what cuDNN gives to cuBLAS in several streams.
-std::vector<Routine> recurrentRoutines();
+std::vector<Routine> sequenceRoutines();  // CTC losses and recurrent networks
 std::vector<Routine> attentionRoutines();
-
-// Each of these as it is, and with cuBLAS's workspace of one buffer size ("…_workspace"): only
-// then are equal bits promised.
-std::vector<Routine> withWorkspaces(const std::vector<Routine>& routines);
 
 // Normal numbers on the host with all bits of `dtype`'s mantissa in use. The counter-based
 // generator's own are multiples of 2^-16: sums of them are exact in any order, and no race shows.

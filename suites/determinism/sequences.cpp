@@ -189,11 +189,6 @@ std::vector<Routine> sequenceRoutines() {
   };
   both("deterministic", CUDNN_CTC_LOSS_ALGO_DETERMINISTIC, true);
   both("non_deterministic", CUDNN_CTC_LOSS_ALGO_NON_DETERMINISTIC, false);
-  return all;
-}
-
-std::vector<Routine> recurrentRoutines() {
-  std::vector<Routine> all;
   for (const auto& [name, algorithm] :
        {std::pair{"standard", CUDNN_RNN_ALGO_STANDARD},
         std::pair{"persist_static", CUDNN_RNN_ALGO_PERSIST_STATIC},

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace assay::models {
 namespace {
@@ -41,6 +42,9 @@ std::string figure(double value) {
   return text;
 }
 
+// A NaN is larger than anything: whatever moves to one has moved.
+double larger(double a, double b) { return std::isnan(a) || a > b ? a : b; }
+
 }  // namespace
 
 Values valuesOf(torch::nn::Module& module) {
@@ -56,9 +60,9 @@ void setValues(torch::nn::Module& module, const Values& values) {
 }
 
 void Evidence::join(const Evidence& other) {
-  padding = std::max(padding, other.padding);
-  repeated = std::max(repeated, other.repeated);
-  weights = std::max(weights, other.weights);
+  padding = larger(padding, other.padding);
+  repeated = larger(repeated, other.repeated);
+  weights = larger(weights, other.weights);
   labels = std::max(labels, other.labels);
   rounding = std::max(rounding, other.rounding);
 }
@@ -94,14 +98,15 @@ int64_t changed(const Batch& before, const Batch& after) {
 std::string knownCauseOf(const Evidence& e) {
   std::string causes;
   const auto add = [&](const std::string& text) { causes += (causes.empty() ? "" : "; ") + text; };
-  const bool dropout = e.repeated > e.rounding;
+  const auto moves = [&](double by) { return !(by <= e.rounding); };  // a NaN, too
+  const bool dropout = moves(e.repeated);
   if (dropout)
     add("dropout left on in eval: a second run moves a probability by " + figure(e.repeated));
   // Where every run differs, the two below say nothing.
-  if (!dropout && e.padding > e.rounding)
+  if (!dropout && moves(e.padding))
     add("unmasked padding: other tokens behind the mask move a probability by " +
         figure(e.padding));
-  if (!dropout && e.weights > e.rounding)
+  if (!dropout && moves(e.weights))
     add("stale weights: a new model with what the optimizer left differs by " + figure(e.weights));
   if (e.labels > 0) add("label clamp: the loss changed " + std::to_string(e.labels) + " positions");
   return causes;

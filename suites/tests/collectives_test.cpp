@@ -129,7 +129,27 @@ TEST(Collectives, ACallVaries) {
       [&](const Tensors& inputs, Tensors& outputs) {
         if (++calls % 2 == 0) outputs[0].copy_((inputs[3] + inputs[2]) + (inputs[1] + inputs[0]));
       },
-      "rank 3, call 2: other bits");
+      "call 2, rank 3: other bits");
+}
+
+// A switch that adds may vary; where it is ruled out, nothing may.
+TEST(Collectives, ASumInTheSwitchMayVary) {
+  int calls = 0;
+  const Communicator varying = [&](const Exchange& exchange, const Tensors& inputs,
+                                   Tensors& outputs) {
+    ringInOrder()(exchange, inputs, outputs);
+    if (++calls % 2 == 1) return;
+    for (auto& output : outputs) output.copy_((inputs[3] + inputs[2]) + (inputs[1] + inputs[0]));
+  };
+  const auto free = run(kAllReduce, varying);
+  EXPECT_EQ(free.status, Status::kPassed) << free.message;
+  EXPECT_GT(free.details.at("calls_with_other_bits").get<int>(), 0);
+  EXPECT_FALSE(free.details.at("equal_bits_promised").get<bool>());
+  setenv("NCCL_NVLS_ENABLE", "0", 1);
+  const auto bound = run(kAllReduce, varying);
+  unsetenv("NCCL_NVLS_ENABLE");
+  EXPECT_EQ(bound.status, Status::kFailed);
+  EXPECT_NE(bound.message.find("call 2"), std::string::npos) << bound.message.substr(0, 200);
 }
 
 TEST(Collectives, WhatStandsBesideIsWritten) {

@@ -312,6 +312,13 @@ TEST(Parity, EquivalenceIsShownOrNot) {
   EXPECT_EQ(shown.status, Status::kFailed);
   EXPECT_TRUE(shown.message.starts_with("dropout left on in eval")) << shown.message;
   EXPECT_EQ(judgeParity(idle, idle, {.rounding = 1e-6}).status, Status::kFailed);
+  // What other tokens behind the mask turn into a NaN has moved, whatever the scores say.
+  for (const auto& [first, second] : {std::pair{0.0, double{NAN}}, std::pair{double{NAN}, 0.0}}) {
+    Evidence evidence{.padding = first, .rounding = 1e-6};
+    evidence.join({.padding = second, .rounding = 1e-6});
+    EXPECT_TRUE(std::isnan(evidence.padding));
+    EXPECT_EQ(judgeParity(known, known, evidence).status, Status::kFailed);
+  }
 }
 
 TEST(Question, OneTextHoldsOneQuestionAndItsAnswer) {
