@@ -59,9 +59,12 @@ def unchanged(family: str, name: str, old: tuple[bytes, bytes], make: Callable[[
     if module is not None and hasattr(module, "partly") and not named:
         return module.partly(old)
     document, data, _ = make()
-    if old == (document, data):
-        return True
-    return module is not None and b'"kind": "observed"' in old[0] and close(old, (document, data))
+    return same(family, old, (document, data))
+
+
+def same(family: str, old: tuple[bytes, bytes], new: tuple[bytes, bytes]) -> bool:
+    """Byte for byte, but for models that are observed in float64: another order of NumPy's sums is no other golden."""
+    return old == new or (family == "models" and b'"kind": "observed"' in old[0] and close(old, new))
 
 
 def main() -> int:
@@ -101,8 +104,9 @@ def main() -> int:
             wrong += 1
             continue
         folder.mkdir(parents=True, exist_ok=True)
-        for path, content in zip(paths, (document, data), strict=True):
-            path.write_bytes(content)
+        if not (all(p.exists() for p in paths) and same(family, (paths[0].read_bytes(), paths[1].read_bytes()), (document, data))):
+            for path, content in zip(paths, (document, data), strict=True):
+                path.write_bytes(content)
         print(f"[{done}/{len(chosen)}] {family}/{name}: {cases} cases, {len(data)} bytes", flush=True)
     if not arguments.names:  # what a definition that is gone has left
         wanted = {(family, name) for family, name, _ in chosen}

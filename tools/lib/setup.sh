@@ -268,8 +268,11 @@ build() {
   fi
 }
 
-# lock_build: one tool at a time builds and runs in a build folder; the lock lasts as long as this script.
+# lock_build: one tool at a time builds and runs in a build folder; the lock lasts as long as this script, which may set up
+# twice (tools/gate, before and behind the upgrade).
+build_lock=''
 lock_build() {
+  [[ -z $build_lock ]] || return 0
   { mkdir -p "$build_dir" && exec {build_lock}>>"$build_dir/tools.lock"; } 2>/dev/null ||
     die 2 "cannot write into $build_dir: choose a writable folder with --build-dir."
   flock -n "$build_lock" || die 2 "another of Assay's tools works in $build_dir: wait for it, or take another folder with --build-dir."

@@ -299,6 +299,7 @@ add_test(skip bash -c \"exit 77\"" >"$scratch/ctest/CTestTestfile.cmake"
 test_lock() {
   local call=(bash -c "set -euo pipefail; source '$root/tools/lib/setup.sh'; build_dir=$scratch/locked; lock_build; echo alone")
   expect "lock, alone" 0 "alone" "${call[@]}"
+  expect "lock, twice by one" 0 "alone" "${call[@]/lock_build;/lock_build; lock_build;}"
   expect "lock, two at once" 2 "another of Assay's tools works in $scratch/locked" flock "$scratch/locked/tools.lock" "${call[@]}"
   touch "$scratch/no_build"
   expect "lock, no such folder can be" 2 "choose a writable folder" "${call[@]/$scratch\/locked/$scratch/no_build/x}"
