@@ -59,10 +59,10 @@ def unchanged(family: str, name: str, old: tuple[bytes, bytes], make: Callable[[
     if module is not None and hasattr(module, "partly") and not named:
         return module.partly(old)
     document, data, _ = make()
-    return same(family, old, (document, data))
+    return agree(family, old, (document, data))
 
 
-def same(family: str, old: tuple[bytes, bytes], new: tuple[bytes, bytes]) -> bool:
+def agree(family: str, old: tuple[bytes, bytes], new: tuple[bytes, bytes]) -> bool:
     """Byte for byte, but for models that are observed in float64: another order of NumPy's sums is no other golden."""
     return old == new or (family == "models" and b'"kind": "observed"' in old[0] and close(old, new))
 
@@ -104,7 +104,7 @@ def main() -> int:
             wrong += 1
             continue
         folder.mkdir(parents=True, exist_ok=True)
-        if not (all(p.exists() for p in paths) and same(family, (paths[0].read_bytes(), paths[1].read_bytes()), (document, data))):
+        if not (all(p.exists() for p in paths) and agree(family, (paths[0].read_bytes(), paths[1].read_bytes()), (document, data))):
             for path, content in zip(paths, (document, data), strict=True):
                 path.write_bytes(content)
         print(f"[{done}/{len(chosen)}] {family}/{name}: {cases} cases, {len(data)} bytes", flush=True)
