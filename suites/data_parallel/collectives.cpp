@@ -95,13 +95,6 @@ at::Tensor reduced(Reduction reduction, const at::Tensor& a, const at::Tensor& b
   return {};
 }
 
-// Numbers whose mantissas are full, so that a sum shows its order; on the host.
-at::Tensor partOf(int64_t rank, int64_t count, const Variant& variant) {
-  const nlohmann::json spec{
-      {"kind", "normal"}, {"shape", {count}}, {"key", {20261203, 1000 * count + rank}}};
-  return draw(spec).mul_(0.73105857863000487).to(scalarType(variant.dtype));
-}
-
 // Of all ranks' parts, in float64. The sum is compensated (Neumaier 1974): its error is below one
 // rounding even where it cancels.
 struct Wanted {
@@ -151,7 +144,7 @@ class Round {
     const auto given = exchange.collective == Collective::kReduceScatter ? count * n : count;
     taken_ = exchange.collective == Collective::kAllGather ? count * n : count;
     for (int64_t rank = 0; rank < n; ++rank) {
-      parts_.push_back(partOf(rank, given, variant));
+      parts_.push_back(fullMantissa({given}, static_cast<int>(rank), scalarType(variant.dtype)));
       inputs_.push_back(at::clone(parts_.back()).to(devices[static_cast<size_t>(rank)]));
     }
     if (reduces(exchange.collective)) wanted_ = wantedOf(exchange.reduction, parts_);

@@ -7,6 +7,8 @@
 #include <c10/cuda/CUDAStream.h>
 #endif
 
+#include <map>
+
 namespace assay::determinism {
 
 #ifdef ASSAY_HAS_CUDA
@@ -30,16 +32,27 @@ Elsewhere::~Elsewhere() {
   if (state_) c10::cuda::getCurrentCUDAStream().synchronize();
 }
 
+namespace {
+
+bool takesWork(at::Device device) {
+  try {
+    Load(device).feed();
+    return true;
+  } catch (const c10::Error&) {  // full, or another process's alone: no fault of its neighbour
+    return false;
+  }
+}
+
+}  // namespace
+
 std::optional<at::Device> neighbourOf(at::Device device) {
   const auto gpus = c10::cuda::device_count();
   if (!device.is_cuda() || gpus < 2) return std::nullopt;
   const at::Device next(at::kCUDA, static_cast<c10::DeviceIndex>((device.index() + 1) % gpus));
-  try {
-    Load(next).feed();
-  } catch (const c10::Error&) {  // full, or another process's alone: not this GPU's fault
-    return std::nullopt;
-  }
-  return next;
+  static std::map<c10::DeviceIndex, bool> tried;
+  const auto [entry, fresh] = tried.try_emplace(next.index(), false);
+  if (fresh) entry->second = takesWork(next);
+  return entry->second ? std::optional(next) : std::nullopt;
 }
 
 struct Load::State {

@@ -23,7 +23,8 @@ class Elsewhere {
   std::unique_ptr<State> state_;
 };
 
-// The next GPU of this machine that takes work; none where there is but one, and for a CPU.
+// The next GPU of this machine that takes work, tried once a process; none where there is but one,
+// and for a CPU.
 std::optional<at::Device> neighbourOf(at::Device device);
 
 // Matrix products on a stream of its own, queued by feed(): about as long as a small call runs.

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "fixtures/draw.h"
 #include "suites/determinism/repetition.h"
 
 namespace assay::determinism {
@@ -21,11 +22,7 @@ std::vector<Routine> layerRoutines();     // pooling, softmax, norms, reductions
 std::vector<Routine> sequenceRoutines();  // CTC losses and recurrent networks
 std::vector<Routine> attentionRoutines();
 
-// Normal numbers on the host with all bits of `dtype`'s mantissa in use. The counter-based
-// generator's own are multiples of 2^-16: sums of them are exact in any order, and no race shows.
-at::Tensor fullMantissa(const std::vector<int64_t>& shape, int key, at::ScalarType dtype);
-
-// The same on the current GPU.
+// fullMantissa on the current GPU.
 at::Tensor drawn(const std::vector<int64_t>& shape, int key, at::ScalarType dtype);
 
 }  // namespace assay::determinism
