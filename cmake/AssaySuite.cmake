@@ -24,30 +24,48 @@ function(assay_add_suite)
   set_property(GLOBAL APPEND PROPERTY ASSAY_SUITES "${line}")
 
   if(NOT arg_GPU_ONLY)
-    assay_add_entry(${arg_NAME}.cpu "cpu;${arg_LABELS};${arg_NAME}" ${arg_TIMEOUT} ${binary} --device cpu)
-    assay_add_entry(${arg_NAME}.smoke "smoke" 300 ${binary} --device cpu --smoke)
+    assay_add_entry(${arg_NAME}.cpu "cpu;${arg_LABELS};${arg_NAME}" ${arg_TIMEOUT} no_gpu ${binary} --device cpu)
+    assay_add_entry(${arg_NAME}.smoke "smoke" 300 no_gpu ${binary} --device cpu --smoke)
   endif()
-  assay_add_entry(${arg_NAME}.gpu "gpu;${arg_LABELS};${arg_NAME}" ${arg_TIMEOUT} ${binary} --device cuda)
-  assay_add_entry(${arg_NAME}.smoke.gpu "smoke" 300 ${binary} --device cuda --smoke)
-  set_tests_properties(${arg_NAME}.gpu ${arg_NAME}.smoke.gpu PROPERTIES RESOURCE_LOCK gpu)
+  set(gpus one_gpu)
+  if("multi-gpu" IN_LIST arg_LABELS)
+    set(gpus all_gpus)
+  endif()
+  assay_add_entry(${arg_NAME}.gpu "gpu;${arg_LABELS};${arg_NAME}" ${arg_TIMEOUT} ${gpus} ${binary} --device cuda)
+  assay_add_entry(${arg_NAME}.smoke.gpu "smoke" 300 ${gpus} ${binary} --device cuda --smoke)
 endfunction()
 
-# One CTest entry of a suite, which needs the run folder that the fixture `run.start` makes. The same entry, with paths that
-# are relative, goes into the installed tree's CTestTestfile.cmake and into its list of suites.
-function(assay_add_entry name labels timeout binary)
-  add_test(NAME ${name} COMMAND ${binary} ${ARGN})
-  set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${timeout} SKIP_RETURN_CODE 77
-                       FIXTURES_REQUIRED assay_run ENVIRONMENT "ASSAY_RUN_FILE=${ASSAY_RUN_FILE}")
+# One CTest entry of a suite, which needs the run folder that the fixture `run.start` makes. Entries are lines for CTest to read,
+# of which the build folder and the installed tree get a copy each (assay_write_entries): how suites share the GPUs is decided
+# when CTest starts, for `gpus`: no_gpu, one_gpu, all_gpus.
+function(assay_add_entry name labels timeout gpus binary)
   list(JOIN ARGN " " arguments)
-  set(lock "")
-  if(name MATCHES "gpu$")
-    set(lock " RESOURCE_LOCK gpu")
-  endif()
   string(CONCAT entry
-    "add_test(${name} \"bin/${binary}\" ${arguments})\n"
+    "add_test(${name} \"@PROGRAMS@/${binary}\" ${arguments})\n"
     "set_tests_properties(${name} PROPERTIES LABELS \"${labels}\" TIMEOUT ${timeout} SKIP_RETURN_CODE 77 FIXTURES_REQUIRED assay_run\n"
-    "  ENVIRONMENT \"ASSAY_RUN_FILE=current_run\"${lock})\n")
-  set_property(GLOBAL APPEND_STRING PROPERTY ASSAY_INSTALLED_TESTS "${entry}")
+    "  ENVIRONMENT \"ASSAY_RUN_FILE=@RUN_FILE@\" \${${gpus}})\n")
+  set_property(GLOBAL APPEND_STRING PROPERTY ASSAY_ENTRIES "${entry}")
+endfunction()
+
+# assay_write_entries(<file> START <command line of run.start> PROGRAMS <folder> RUN_FILE <file>)
+function(assay_write_entries file)
+  cmake_parse_arguments(arg "" "START;PROGRAMS;RUN_FILE" "" ${ARGN})
+  get_property(entries GLOBAL PROPERTY ASSAY_ENTRIES)
+  string(REPLACE "@PROGRAMS@" "${arg_PROGRAMS}" entries "${entries}")
+  string(REPLACE "@RUN_FILE@" "${arg_RUN_FILE}" entries "${entries}")
+  file(WRITE "${file}" [[
+# With a resource specification (assay resources) each suite gets one GPU of it; without one, all GPUs, one suite after another.
+set(no_gpu)
+if("$ENV{ASSAY_RESOURCES}" STREQUAL "")
+  set(one_gpu RESOURCE_LOCK gpu)
+  set(all_gpus RESOURCE_LOCK gpu)
+else()
+  set(one_gpu RESOURCE_GROUPS gpus:1)
+  set(all_gpus RUN_SERIAL TRUE)
+endif()
+# Every CTest call is one run: its folder is made before the first suite, which then writes the environment manifest there.
+]] "add_test(run.start ${arg_START})\n"
+   "set_tests_properties(run.start PROPERTIES FIXTURES_SETUP assay_run TIMEOUT 120)\n${entries}")
 endfunction()
 
 # assay_add_selftest(<binary> SOURCES <files> LIBRARIES <libraries>): a binary of unit tests, label selftest.

@@ -1,11 +1,9 @@
 # The installed tree: programs, goldens, known defects, a CTest file with relative paths, and one script, run-assay, which
 # needs LibTorch and a driver on the runner but neither a compiler nor CMake.
 get_property(suites GLOBAL PROPERTY ASSAY_SUITES)
-get_property(tests GLOBAL PROPERTY ASSAY_INSTALLED_TESTS)
 # CTest works in this file's folder and tells the file nothing of it: all paths are relative.
-file(WRITE "${CMAKE_BINARY_DIR}/installed/CTestTestfile.cmake"
-  "add_test(run.start \"lib/assay/start-run\" \"current_run\" \"results\")\n"
-  "set_tests_properties(run.start PROPERTIES FIXTURES_SETUP assay_run TIMEOUT 120)\n${tests}")
+assay_write_entries("${CMAKE_BINARY_DIR}/installed/CTestTestfile.cmake" PROGRAMS bin RUN_FILE current_run
+                    START "\"lib/assay/start-run\" \"current_run\" \"results\"")
 list(JOIN suites "\n" lines)
 file(WRITE "${CMAKE_BINARY_DIR}/installed/suites.txt" "${lines}\n")
 file(WRITE "${CMAKE_BINARY_DIR}/installed/libtorch.txt" "${ASSAY_TORCH_FOUND}\n")

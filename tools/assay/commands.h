@@ -13,6 +13,12 @@ namespace assay {
 // `assay`), as text or as JSON.
 int showEnvironment(const std::optional<std::string>& run, bool asJson);
 
+// CTest's resource specification (ctest --resource-spec-file) of the GPUs of a run's machine, or of
+// this one: type "gpus", ids 0, 1, … as CUDA counts them, each with `slots` suites at once. Into a
+// file, or to standard output where `output` is empty. Throws Problem where there is no GPU.
+int writeResources(const std::optional<std::string>& run, int slots,
+                   const std::filesystem::path& output);
+
 struct ListOptions {
   std::vector<std::string> patterns;  // globs on operator, family/operator or schema; empty: all
   std::string family;                 // empty: all

@@ -1,4 +1,4 @@
-// assay env: the environment manifest.
+// assay env: the environment manifest. assay resources: its GPUs, as CTest takes them.
 #include <iostream>
 
 #include "fixtures/core/command.h"
@@ -92,25 +92,43 @@ void print(const json& environment) {
   }
 }
 
+// Of a run, or of this machine now.
+json environmentOf(const std::optional<std::string>& run) {
+  if (!run) return probe();
+  const auto folder = findRun(run);
+  auto found = readEnvironment(folder);
+  if (!found)
+    throw Problem("there is no environment.json in " + folder.string() + ": was a suite run there?");
+  return std::move(*found);
+}
+
 }  // namespace
 
 int showEnvironment(const std::optional<std::string>& run, bool asJson) {
-  json environment;
-  if (run) {
-    const auto folder = findRun(run);
-    auto found = readEnvironment(folder);
-    if (!found)
-      throw Problem("there is no environment.json in " + folder.string() +
-                    ": was a suite run there?");
-    environment = std::move(*found);
-  } else {
-    environment = probe();
-  }
+  const json environment = environmentOf(run);
   if (asJson) {
     std::cout << environment.dump(2) << "\n";
   } else {
     print(environment);
   }
+  return 0;
+}
+
+int writeResources(const std::optional<std::string>& run, int slots,
+                   const std::filesystem::path& output) {
+  const json environment = environmentOf(run);
+  json gpus = json::array();
+  for (size_t i = 0; i < environment.value("gpus", json::array()).size(); ++i)
+    gpus.push_back({{"id", std::to_string(i)}, {"slots", slots}});
+  if (gpus.empty())
+    throw Problem("there is no GPU to spread suites over: " + field(environment, "/gpu_problem"));
+  const json specification{{"version", {{"major", 1}, {"minor", 0}}},
+                           {"local", {{{"gpus", gpus}}}}};
+  const auto text = specification.dump(2) + "\n";
+  if (output.empty())
+    std::cout << text;
+  else
+    writeFile(output, text);
   return 0;
 }
 

@@ -38,6 +38,16 @@ class Commands {
     env->add_flag("--json", json_, "as JSON (docs/records.md)");
     env->callback([this] { code_ = assay::showEnvironment(run_, json_); });
 
+    auto* resources = app.add_subcommand(
+        "resources", "CTest's resource specification of this machine's GPUs, one suite on each");
+    resources->add_option("RUN", run_,
+                          "a run's folder or its name under results/; without it this machine");
+    resources->add_option("--slots", slots_, "suites at once on a GPU (default 1)")
+        ->check(CLI::Range(1, 64));
+    resources->add_option("-o,--output", output_, "the file (default: standard output)");
+    resources->footer("docs/multi-gpu.md tells how CTest takes it.");
+    resources->callback([this] { code_ = assay::writeResources(run_, slots_, output_); });
+
     auto* list =
         app.add_subcommand("list", "the operators: cases, gauge and bound per dtype and math");
     list->add_option("PATTERN", list_.patterns,
@@ -157,6 +167,8 @@ class Commands {
 
   std::optional<std::string> run_;
   bool json_ = false;
+  int slots_ = 1;
+  std::filesystem::path output_;
   std::filesystem::path goldens_ = assay::defaultGoldens();
   assay::ListOptions list_;
   assay::ExplainOptions explain_;

@@ -135,6 +135,27 @@ void printFailures(const Run& run, size_t failures) {
   if (failures > 0) std::printf("more of one: assay explain '<test>' '%s'\n", run.folder.c_str());
 }
 
+// Suites that shared several GPUs: how much sooner they were done than on one.
+void printSpeedUp(const Run& run) {
+  std::map<std::string, double> busy;  // seconds of checks, by GPU
+  double all = 0;
+  for (const auto& check : run.checks) {
+    if (!check.device.starts_with("cuda")) continue;
+    busy[check.device] += check.seconds;
+    all += check.seconds;
+  }
+  std::string started, ended;
+  for (const auto& plan : run.plans) {
+    if (plan.deviceKind != "cuda" || plan.ended.empty()) continue;
+    if (started.empty() || plan.started < started) started = plan.started;
+    ended = std::max(ended, plan.ended);
+  }
+  const auto wall = static_cast<double>(secondsBetween(started, ended));
+  if (busy.size() < 2 || wall <= 0) return;
+  std::printf("%zu GPUs: %.0f s of checks in %.0f s, %.1f times as fast as on one GPU\n",
+              busy.size(), all, wall, all / wall);
+}
+
 // Checks that pass with a remark: inside a library's wider bound, or with a floor moved as it may
 // be.
 void printRemarks(const Run& run) {
@@ -162,6 +183,7 @@ int summarize(const std::optional<std::string>& name) {
   printRemarks(run);
   if (const auto line = twinsLine(compareGpus(run)); !line.empty())
     std::printf("%s\n", line.c_str());
+  printSpeedUp(run);
   if (run.repeated > 0)
     std::printf("%s of checks that ran again later left out\n",
                 counted(run.repeated, "record", "records").c_str());
