@@ -411,6 +411,35 @@ TEST_F(AssayTest, ShowsTheManifestOfARun) {
   expect("env run", 2, {"there is no environment.json"});
 }
 
+TEST_F(AssayTest, ResourcesForCTest) {
+  const auto gpus = [&](const json& list) {
+    std::ofstream(folder_ / "results/run/environment.json")
+        << json{{"format", 1}, {"gpus", list}, {"gpu_problem", "no driver"}};
+  };
+  gpus({{{"device", "cuda:0"}}, {{"device", "cuda:1"}}});
+  expect("resources run --slots 3 -o spec.json", 0, {});
+  std::ifstream file(folder_ / "spec.json");
+  EXPECT_EQ(json::parse(file), json::parse(R"({"version": {"major": 1, "minor": 0},
+      "local": [{"gpus": [{"id": "0", "slots": 3}, {"id": "1", "slots": 3}]}]})"));
+  expect("resources run", 0, {R"("slots": 1)"});
+  expect("resources run -o nowhere/spec.json", 2, {"nowhere/spec.json"});
+  expect("resources run --slots 0", 2, {"--slots"});
+  gpus(json::array());
+  expect("resources run", 2, {"no GPU to spread suites over: no driver"});
+}
+
+// The plan of the run says that its suites took a minute.
+TEST_F(AssayTest, TheSpeedUpOfSeveralGpus) {
+  for (const char* device : {"cuda0", "cuda1"}) {
+    json line = record("a__b__" + std::string(device) + "_float32", "PASSED");
+    line["device"] = device, line["seconds"] = 54;
+    append(line.dump() + "\n", "convolution." + std::string(device) + ".jsonl");
+    const bool told = assay("summary").text.find("times as fast") != std::string::npos;
+    EXPECT_EQ(told, std::string(device) == "cuda1");
+  }
+  expect("summary", 0, {"2 GPUs: 108 s of checks in 60 s, 1.8 times as fast as on one GPU"});
+}
+
 TEST_F(AssayTest, ShowsThisMachine) {
   expect("env", 0, {"libtorch", "cudnn", "capability"});
   const auto environment = json::parse(assay("env --json").text, nullptr, false);

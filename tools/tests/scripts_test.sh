@@ -270,6 +270,18 @@ test_installed_ctest() {
   # shellcheck disable=SC2016
   stub "$scratch/installed/bin" matmul_suite <<<'echo "matmul $* into $(<"$ASSAY_RUN_FILE")"'
   expect "installed CTest runs" 0 "matmul --device cpu into $scratch/installed/results/" ctest --test-dir "$scratch/installed" -V -R '^matmul.cpu$'
+  # A specification of two GPUs: both suites at once, each on a GPU of its own; without one a suite is allotted none.
+  local list='{"gpus": [{"id": "0", "slots": 1}, {"id": "1", "slots": 1}]}'
+  echo "{\"version\": {\"major\": 1, \"minor\": 0}, \"local\": [$list]}" >"$scratch/resources.json"
+  # shellcheck disable=SC2016
+  for suite in matmul softmax; do
+    stub "$scratch/installed/bin" "${suite}_suite" <<<'echo "on ${CTEST_RESOURCE_GROUP_0_GPUS-all}"; sleep 1'
+  done
+  local spread=(env ASSAY_RESOURCES="$scratch/resources.json" ctest --test-dir "$scratch/installed" -V -j 2
+    -R '^(matmul|softmax).gpu$' --resource-spec-file "$scratch/resources.json")
+  expect "spread, the first GPU" 0 "on id:0,slots:1" "${spread[@]}"
+  expect "spread, the second GPU" 0 "on id:1,slots:1" "${spread[@]}"
+  expect "not spread" 0 "on all" ctest --test-dir "$scratch/installed" -V -R '^(matmul|softmax).gpu$'
   expect "installed CTest labels" 0 ".gpu" ctest --test-dir "$scratch/installed" -N -L '^gpu$'
 }
 
