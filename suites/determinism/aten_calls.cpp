@@ -86,8 +86,7 @@ void widen(Spread& all, const Spread& one) {
 Repeated aligned(const AtenRow& row, const Variant& variant, const std::vector<at::Tensor>& first,
                  bool smoke) {
   const std::vector<int64_t> offsets =
-      smoke ? std::vector<int64_t>{16}
-            : std::vector<int64_t>{8, 16, 32, 64, 128, 272};
+      smoke ? std::vector<int64_t>{16} : std::vector<int64_t>{8, 16, 32, 64, 128, 272};
   Repeated seen{.kind = "aligned", .spread = {}, .more = {{"changed", nlohmann::json::object()}}};
   for (const auto offset : offsets) {
     const auto call = callOf(row, variant, {.offset = offset});

@@ -60,7 +60,8 @@ std::vector<Check> routineChecks(const std::string& device, bool smoke) {
     routines.insert(routines.end(), more.begin(), more.end());
   for (const auto& routine : routines) {
     // Of the recurrent networks a smoke run has the fastest alone.
-    if (smoke && routine.name.starts_with("RNN") && !routine.algorithm.starts_with("persist_static"))
+    if (smoke && routine.name.starts_with("RNN") &&
+        !routine.algorithm.starts_with("persist_static"))
       continue;
     for (const auto dtype : {at::kFloat, at::kDouble}) {
       if (smoke && dtype == at::kDouble) continue;

@@ -425,8 +425,8 @@ TEST(GraphBackend, WhatCudnnDoesNotTakeBecomesASentence) {
 TEST(GraphChecks, TheSmokeTestTakesSome) {
   int64_t taken = 0;
   for (const auto& graph : graphCases()) taken += smokeGraph(graph.operation, graph.name);
-  EXPECT_GE(taken, 3);
-  EXPECT_LE(taken, 5);
+  EXPECT_GE(taken, 1);
+  EXPECT_LE(taken, 3);
 }
 
 }  // namespace

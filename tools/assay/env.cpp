@@ -98,7 +98,8 @@ json environmentOf(const std::optional<std::string>& run) {
   const auto folder = findRun(run);
   auto found = readEnvironment(folder);
   if (!found)
-    throw Problem("there is no environment.json in " + folder.string() + ": was a suite run there?");
+    throw Problem("there is no environment.json in " + folder.string() +
+                  ": was a suite run there?");
   return std::move(*found);
 }
 
