@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
@@ -47,6 +48,9 @@ json addRun(const std::string& name, const fs::path& output, size_t number, Arch
     std::fprintf(stderr,
                  "%s was made by an Assay with uncommitted changes: assay verify will reject it\n",
                  run.folder.c_str());
+  if (const auto bad = std::count_if(run.checks.begin(), run.checks.end(), failed); bad > 0)
+    std::fprintf(stderr, "%s holds %s: assay verify will reject it\n", run.folder.c_str(),
+                 counted(static_cast<size_t>(bad), "failed check", "failed checks").c_str());
   const std::string folder = "runs/" + std::to_string(number);
   for (const auto& entry : fs::directory_iterator(run.folder)) {
     if (entry.is_regular_file() && belongs(entry.path()))

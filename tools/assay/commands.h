@@ -20,9 +20,10 @@ int writeResources(const std::optional<std::string>& run, int slots,
                    const std::filesystem::path& output);
 
 struct ListOptions {
-  std::vector<std::string> patterns;  // globs on operator, family/operator or schema; empty: all
-  std::string family;                 // empty: all
-  std::filesystem::path goldens;      // the folder with index.json
+  std::vector<std::string>
+      patterns;                   // globs on operator, family/operator or ATen's name; empty: all
+  std::string family;             // empty: all
+  std::filesystem::path goldens;  // the folder with index.json
   bool cases = false;
   bool asJson = false;
 };

@@ -165,6 +165,10 @@ class EvidenceJudge::OneRun {
       complain("the test's name is not that of its operator, case, variant and device", check.test);
   }
 
+  void failed(const CheckRecord& check) {
+    if (found_.failed++ == 0) found_.failedTest = check.test;
+  }
+
   // The status from error, bound and known defects.
   void verdict(const CheckRecord& check) {
     ++found_.verdicts;
@@ -172,7 +176,7 @@ class EvidenceJudge::OneRun {
       case Status::kPassed:
       case Status::kFixed:
         if (check.status == Status::kPassed) ++found_.passed;
-        if (check.status == Status::kFixed) ++found_.failed;
+        if (check.status == Status::kFixed) failed(check);
         if (check.failing > 0 || (!check.gauge.empty() && !isWithin(check)))
           complain("says " + std::string(statusName(check.status)) + " beyond its bound",
                    check.test);
@@ -184,7 +188,7 @@ class EvidenceJudge::OneRun {
         break;
       case Status::kFailed:
       case Status::kCrashed:
-        ++found_.failed;
+        failed(check);
         break;
       case Status::kSkipped:
         ++found_.skipped;

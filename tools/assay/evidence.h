@@ -20,6 +20,7 @@ struct Evidence {
   std::vector<std::string> problems;  // what contradicts itself, the goldens or the claim
   size_t verdicts = 0;                // records whose verdict was worked out again
   Recheck::Counts again;              // what was worked out from goldens
+  std::string failedTest;             // the first that failed
   size_t failed = 0, known = 0, passed = 0, skipped = 0;
   size_t family = 0;                    // records of operators with goldens
   std::map<std::string, size_t> skips;  // by reason

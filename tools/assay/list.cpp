@@ -25,7 +25,9 @@ bool isWanted(const ListOptions& options, const GoldenRow& row, const json& file
          std::any_of(options.patterns.begin(), options.patterns.end(), [&](const auto& pattern) {
            return globMatches(pattern, row.name) ||
                   globMatches(pattern, row.family + "/" + row.name) ||
-                  globMatches(pattern, schemaName(file));
+                  globMatches(pattern, schemaName(file)) ||
+                  globMatches("aten::" + pattern, schemaName(file)) ||
+                  globMatches("aten::" + pattern, textOf(file, "schema"));
          });
 }
 

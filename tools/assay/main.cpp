@@ -50,8 +50,9 @@ class Commands {
 
     auto* list =
         app.add_subcommand("list", "the operators: cases, gauge and bound per dtype and math");
-    list->add_option("PATTERN", list_.patterns,
-                     "globs on an operator (conv*), family/operator or schema (aten::conv2d)");
+    list->add_option(
+        "PATTERN", list_.patterns,
+        "globs on an operator (conv*), family/operator or ATen's name (add, add.Tensor)");
     list->add_option("--family", list_.family, "one family alone");
     list->add_flag("--cases", list_.cases, "every case with its arguments, source and note");
     list->add_flag("--json", list_.asJson, "as JSON");

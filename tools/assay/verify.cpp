@@ -159,7 +159,8 @@ void judgeRun(EvidenceJudge& judge, const Run& run, const std::string& challenge
   if (!found.cannot.empty()) return;
   if (found.failed > 0)
     outcome.problems.push_back(name + ": " +
-                               counted(found.failed, "check failed", "checks failed"));
+                               counted(found.failed, "check failed: ", "checks failed, first ") +
+                               found.failedTest);
   if (found.passed + found.known + found.failed == 0)
     outcome.problems.push_back(name + ": nothing was checked");
   if (found.again.outputs == 0 && found.family > 0)

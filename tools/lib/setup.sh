@@ -191,7 +191,8 @@ make_environment() {
   mv "$partial" "$folder"  # python -m works under the new name; the scripts in bin/ are not used
 }
 
-# ensure_libtorch: sets torch_path, by option, CMAKE_PREFIX_PATH, Python's own torch, or the cache folder, in this order.
+# ensure_libtorch: sets torch_path, by option, CMAKE_PREFIX_PATH, the --libtorch that this build folder was made with, Python's
+# own torch, or the cache folder, in this order.
 ensure_libtorch() {
   local version=${torch_wanted:-$(cmake_setting ASSAY_TORCH_VERSION)} folder
   if [[ -n $libtorch ]]; then
@@ -199,6 +200,9 @@ ensure_libtorch() {
       die 2 "there is no LibTorch in '$libtorch': name the folder that holds include/ and lib/libtorch_cpu.so."
   elif [[ -z $torch_wanted ]] && torch_path=$(prefix_torch); then
     :
+  elif [[ -z $torch_wanted && -e $build_dir/assay_libtorch.txt ]] &&
+    torch_path=$(torch_folder "$(<"$build_dir/assay_libtorch.txt")"); then
+    say "--libtorch as the last time; remove $build_dir/assay_libtorch.txt to forget it"
   elif [[ -z $torch_wanted ]] && torch_path=$(python_torch) && supported "$(torch_version "$torch_path")"; then
     :
   else
@@ -257,6 +261,7 @@ configure() {
   step "configuring $build_dir"
   cmake "${arguments[@]}" </dev/null || die 2 "CMake could not configure: see its message above."
   printf '%s\n' "${arguments[*]}" >"$stamp"
+  if [[ -n $libtorch ]]; then printf '%s\n' "$torch_path" >"$build_dir/assay_libtorch.txt"; fi
 }
 
 build() {

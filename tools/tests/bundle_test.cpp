@@ -320,7 +320,7 @@ TEST(Registered, ChecksOfGpus) {
 
 TEST_F(Bundle, AFailureIsNoAcceptance) {
   forge([](json& one) { one["status"] = "FAILED"; }, mm_);
-  expectForged("1 check failed");
+  expectForged("1 check failed: Matmul/OperatorTest.Conforms/mm__");
 }
 
 TEST_F(Bundle, AnInventedKnownDefectIsSeen) {

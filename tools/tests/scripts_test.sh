@@ -59,6 +59,7 @@ test_options() {
   expect "version malformed" 2 "such as 2.15.0" "$root/tools/conformance" --torch-version new
   expect "version too old" 2 "LibTorch 2.8.0 is not supported" "$root/tools/conformance" --torch-version 2.8.0
   expect "version too new" 2 "LibTorch 2.99.0 is not supported" "$root/tools/conformance" --torch-version 2.99.0
+  expect "nothing to resume" 2 "no run to resume" "$root/tools/conformance" --resume --build-dir "$scratch/no_build"
   expect "both" 2 "exclude each other" "$root/tools/conformance" --torch-version 2.11.0 --libtorch /
 }
 
@@ -119,6 +120,12 @@ test_libtorch() {
   truth "no partial folder is left" test ! -e "$cache/assay/libtorch-2.11.0.partial"
   : >"$scratch/pip"
   expect "second run" 0 "LibTorch 2.11: $cache" "${call[@]}"
+  mkdir -p "$scratch/chosen" "$scratch/build_of_chosen"
+  cp -r "$cache"/assay/libtorch-2.11.0/lib/python3.11/site-packages/torch "$scratch/chosen/torch"
+  echo "$scratch/chosen/torch" >"$scratch/build_of_chosen/assay_libtorch.txt"
+  expect "the LibTorch of last time" 0 "LibTorch 2.11: $scratch/chosen" "${call[@]}" --build-dir "$scratch/build_of_chosen"
+  rm -r "$scratch/chosen"
+  expect "the LibTorch of last time is gone" 0 "LibTorch 2.11: $cache" "${call[@]}" --build-dir "$scratch/build_of_chosen"
   truth "second run calls no pip" test ! -s "$scratch/pip"
   rm -rf "$cache"
   echo 1 >"$scratch/pip_sleep"
@@ -153,6 +160,7 @@ test_start_run() {
   touch "$(<"$scratch/run")/environment.json"
   expect "start-run, resumed" 0 "results: $(<"$scratch/run")" env ASSAY_RESUME=1 "$start" "$scratch/run" "$scratch/results"
   expect "start-run, no such run of the user's" 2 "no run to resume" env ASSAY_RESUME=1 ASSAY_RESULTS="$scratch/x" "$start" "$scratch/run" x
+  expect "start-run, a folder that cannot be" 2 "choose a writable folder" env ASSAY_RESULTS="$scratch/run/x" "$start" "$scratch/run" x
   expect "start-run, a folder of the user's" 0 "results: $scratch/mine" env ASSAY_RESULTS="$scratch/mine" "$start" "$scratch/run" x
 }
 
