@@ -24,5 +24,6 @@ int main(int argc, char** argv) {
                           .testSuite = "DataParallel/SeveralGpus",
                           .test = "Conforms",
                           .checks = checks,
-                          .epilogue = dp::printDifferences});
+                          .epilogue = dp::printDifferences,
+                          .together = true});
 }
