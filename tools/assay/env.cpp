@@ -119,8 +119,10 @@ int writeResources(const std::optional<std::string>& run, int slots,
                    const std::filesystem::path& output) {
   const json environment = environmentOf(run);
   json gpus = json::array();
-  for (size_t i = 0; i < environment.value("gpus", json::array()).size(); ++i)
-    gpus.push_back({{"id", std::to_string(i)}, {"slots", slots}});
+  for (const auto& gpu : environment.value("gpus", json::array())) {
+    const auto device = textOf(gpu, "device");  // "cuda:1"
+    gpus.push_back({{"id", device.substr(device.find(':') + 1)}, {"slots", slots}});
+  }
   if (gpus.empty())
     throw Problem("there is no GPU to spread suites over: " + field(environment, "/gpu_problem"));
   const json specification{{"version", {{"major", 1}, {"minor", 0}}},

@@ -200,8 +200,9 @@ ensure_libtorch() {
       die 2 "there is no LibTorch in '$libtorch': name the folder that holds include/ and lib/libtorch_cpu.so."
   elif [[ -z $torch_wanted ]] && torch_path=$(prefix_torch); then
     :
-  elif [[ -z $torch_wanted && -e $build_dir/assay_libtorch.txt ]] &&
-    torch_path=$(torch_folder "$(<"$build_dir/assay_libtorch.txt")"); then
+  elif [[ -z $torch_wanted && -e $build_dir/assay_libtorch.txt ]]; then
+    torch_path=$(torch_folder "$(<"$build_dir/assay_libtorch.txt")") ||
+      die 2 "the LibTorch of the last --libtorch is gone: name one, or remove $build_dir/assay_libtorch.txt."
     say "--libtorch as the last time; remove $build_dir/assay_libtorch.txt to forget it"
   elif [[ -z $torch_wanted ]] && torch_path=$(python_torch) && supported "$(torch_version "$torch_path")"; then
     :
@@ -255,13 +256,14 @@ configure() {
   local stamp=$build_dir/assay_setup.txt
   local -a arguments=(-S "$ASSAY_ROOT" -B "$build_dir" -G Ninja "-DASSAY_LIBTORCH=$torch_path" "-DASSAY_OFFLINE=$offline")
   # Ninja reruns CMake when a CMake file or the set of sources changed; here only when the arguments did.
+  mkdir -p "$build_dir"
+  if [[ -n $libtorch ]]; then printf '%s\n' "$torch_path" >"$build_dir/assay_libtorch.txt"; fi
   if [[ -e $build_dir/build.ninja && -e $stamp && $(<"$stamp") == "${arguments[*]}" ]]; then
     return
   fi
   step "configuring $build_dir"
   cmake "${arguments[@]}" </dev/null || die 2 "CMake could not configure: see its message above."
   printf '%s\n' "${arguments[*]}" >"$stamp"
-  if [[ -n $libtorch ]]; then printf '%s\n' "$torch_path" >"$build_dir/assay_libtorch.txt"; fi
 }
 
 build() {

@@ -59,6 +59,7 @@ test_options() {
   expect "version malformed" 2 "such as 2.15.0" "$root/tools/conformance" --torch-version new
   expect "version too old" 2 "LibTorch 2.8.0 is not supported" "$root/tools/conformance" --torch-version 2.8.0
   expect "version too new" 2 "LibTorch 2.99.0 is not supported" "$root/tools/conformance" --torch-version 2.99.0
+  expect "a spread run is not resumed" 2 "leave --resume out" env ASSAY_RESULTS="$scratch" "$root/tools/conformance" --resume --spread
   expect "nothing to resume" 2 "no run to resume" "$root/tools/conformance" --resume --build-dir "$scratch/no_build"
   expect "both" 2 "exclude each other" "$root/tools/conformance" --torch-version 2.11.0 --libtorch /
 }
@@ -125,7 +126,7 @@ test_libtorch() {
   echo "$scratch/chosen/torch" >"$scratch/build_of_chosen/assay_libtorch.txt"
   expect "the LibTorch of last time" 0 "LibTorch 2.11: $scratch/chosen" "${call[@]}" --build-dir "$scratch/build_of_chosen"
   rm -r "$scratch/chosen"
-  expect "the LibTorch of last time is gone" 0 "LibTorch 2.11: $cache" "${call[@]}" --build-dir "$scratch/build_of_chosen"
+  expect "the LibTorch of last time is gone" 2 "is gone: name one" "${call[@]}" --build-dir "$scratch/build_of_chosen"
   truth "second run calls no pip" test ! -s "$scratch/pip"
   rm -rf "$cache"
   echo 1 >"$scratch/pip_sleep"
