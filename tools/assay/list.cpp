@@ -19,16 +19,23 @@ struct Listed {
   json file;
 };
 
-bool isWanted(const ListOptions& options, const GoldenRow& row, const json& file) {
-  if (!options.family.empty() && row.family != options.family) return false;
-  return options.patterns.empty() ||
-         std::any_of(options.patterns.begin(), options.patterns.end(), [&](const auto& pattern) {
-           return globMatches(pattern, row.name) ||
-                  globMatches(pattern, row.family + "/" + row.name) ||
-                  globMatches(pattern, schemaName(file)) ||
-                  globMatches("aten::" + pattern, schemaName(file)) ||
-                  globMatches("aten::" + pattern, textOf(file, "schema"));
-         });
+bool isNamed(const Listed& one, const std::string& pattern) {
+  return globMatches(pattern, one.row.name) ||
+         globMatches(pattern, one.row.family + "/" + one.row.name) ||
+         globMatches(pattern, schemaName(one.file));
+}
+
+// With ATen's names for patterns that name no operator: "add" is aten::add.Tensor and
+// aten::add.Scalar.
+std::vector<std::string> withAtenNames(const std::vector<std::string>& patterns,
+                                       const std::vector<Listed>& all) {
+  auto result = patterns;
+  for (const auto& pattern : patterns) {
+    if (std::ranges::any_of(all, [&](const auto& one) { return isNamed(one, pattern); })) continue;
+    result.push_back("aten::" + pattern);
+    result.push_back("aten::" + pattern + ".*");
+  }
+  return result;
 }
 
 std::string joined(const std::set<std::string>& texts) {
@@ -43,12 +50,17 @@ std::vector<Listed> select(const ListOptions& options) {
   std::vector<Listed> selected;
   for (const auto& row : rows) {
     families.insert(row.family);
-    json file = readOperator(row);
-    if (isWanted(options, row, file)) selected.push_back({row, std::move(file)});
+    if (options.family.empty() || row.family == options.family)
+      selected.push_back({row, readOperator(row)});
   }
   if (!options.family.empty() && !families.contains(options.family)) {
     throw Problem("there is no family \"" + options.family + "\": use one of " + joined(families));
   }
+  const auto wanted = withAtenNames(options.patterns, selected);
+  std::erase_if(selected, [&](const auto& one) {
+    return !wanted.empty() &&
+           std::ranges::none_of(wanted, [&](const auto& pattern) { return isNamed(one, pattern); });
+  });
   if (selected.empty()) {
     std::string patterns;
     for (const auto& pattern : options.patterns) patterns += " " + pattern;
